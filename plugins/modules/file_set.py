@@ -1,0 +1,264 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Write a set of files in one module execution."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: file_set
+version_added: 0.1.0
+short_description: Write a set of files in one step
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Brings several files and directories to the wanted content, owner and mode in one module execution.
+    Ten template tasks cost about twelve times as much.
+  - Everything is compared and validated first; only if every file passes is anything written.
+    Each file is replaced atomically and is never readable by others than its final mode allows.
+  - A file whose content is right is not touched, so its modification time tells when it last changed
+    (M(deephdc.accelerators.unit_fresh) relies on that).
+attributes:
+  check_mode:
+    description: Predicts the change without making it.
+    support: full
+  diff_mode:
+    description: Shows the change of each file that is not secret.
+    support: full
+options:
+  files:
+    description: The wanted files, in order.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Absolute path on the host.
+        type: path
+        required: true
+      state:
+        description: Whether a file or a directory shall be there, or no file.
+        type: str
+        choices: [file, directory, absent]
+        default: file
+      content:
+        description: The text of the file, UTF-8.
+        type: str
+      secret_base64:
+        description:
+          - The bytes of the file in base64, instead of O(files[].content).
+            They are kept out of logs, diffs and results.
+        type: str
+      owner:
+        description: Name of the owner.
+        type: str
+        default: root
+      group:
+        description: Name of the group.
+        type: str
+        default: root
+      mode:
+        description: Octal mode as a string.
+        type: str
+        default: "0644"
+      validate:
+        description:
+          - Command that must succeed before the file is replaced, V(%s) stands for the new content's path.
+            It is split as a shell would, but run without one. Not run in check mode if its program is not installed yet.
+        type: str
+seealso:
+  - module: deephdc.accelerators.unit_fresh
+"""
+
+EXAMPLES = r"""
+- name: Write the daemon's files
+  deephdc.accelerators.file_set:
+    files:
+      - path: /etc/slurm
+        state: directory
+        mode: "0755"
+      - path: /etc/slurm/cgroup.conf
+        content: "ConstrainDevices=yes\n"
+      - path: /etc/slurm/old.conf
+        state: absent
+"""
+
+RETURN = r"""
+paths:
+  description: The paths that were changed, or would be in check mode.
+  type: list
+  elements: str
+  returned: always
+  sample: [/etc/slurm/cgroup.conf]
+"""
+
+import base64
+import binascii
+import grp
+import os
+import pwd
+import shlex
+import stat
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+
+FILE_OPTIONS = {
+    "path": {"type": "path", "required": True},
+    "state": {"type": "str", "choices": ["file", "directory", "absent"], "default": "file"},
+    "content": {"type": "str"},
+    "secret_base64": {"type": "str", "no_log": True},
+    "owner": {"type": "str", "default": "root"},
+    "group": {"type": "str", "default": "root"},
+    "mode": {"type": "str", "default": "0644"},
+    "validate": {"type": "str"},
+}
+
+
+class Refused(Exception):
+    """The wanted state can't be brought about; the text says why in one sentence."""
+
+
+def wanted_bytes(item: dict) -> bytes:
+    if item["secret_base64"] is not None:
+        try:
+            return base64.b64decode(item["secret_base64"], validate=True)
+        except (binascii.Error, ValueError):
+            raise Refused(f"the secret content of {item['path']} is not valid base64") from None
+    if item["content"] is None:
+        raise Refused(f"{item['path']} has neither content nor secret_base64")
+    return item["content"].encode("utf-8")
+
+
+def attributes(item: dict) -> tuple[int, int, int]:
+    """Owner id, group id and mode that the item wants."""
+    try:
+        return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid, int(item["mode"], 8)
+    except KeyError:
+        raise Refused(f"{item['path']} shall belong to {item['owner']}:{item['group']}, but this host has no such user or group") from None
+    except ValueError:
+        raise Refused(f"the mode {item['mode']} of {item['path']} is not octal") from None
+
+
+def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
+    """Kind, content and attributes of what lies at a path, None where nothing does."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        raise Refused(f"a part of the path {path} is a file, not a directory") from None
+    found = (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode))
+    if stat.S_ISDIR(status.st_mode):
+        return "directory", b"", found
+    if stat.S_ISREG(status.st_mode):
+        with open(path, "rb") as file:
+            return "file", file.read(), found
+    return "other", b"", found
+
+
+def text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def compare(item: dict, known_owner: bool) -> dict | None:
+    """What is to be done for one item: None where it is as wanted."""
+    path, state = item["path"], item["state"]
+    found = current(path)
+    if state == "absent":
+        if found is None:
+            return None
+        if found[0] == "directory":
+            raise Refused(f"{path} shall be absent but is a directory, which this module does not remove")
+        return {"item": item, "before": text(found[1]), "after": ""}
+    if found is not None and found[0] != state:
+        raise Refused(f"{path} shall be a {state} but is something else")
+    content = b"" if state == "directory" else wanted_bytes(item)
+    if found is not None and found[1] == content and (not known_owner or found[2] == attributes(item)):
+        return None
+    header = f"{item['owner']}:{item['group']} {item['mode']}\n"
+    if item["secret_base64"] is not None:
+        return {"item": item, "content": content, "before": "(secret)\n" if found else "", "after": header + "(secret)\n"}
+    before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + text(found[1]) if found else ""
+    return {"item": item, "content": content, "before": before, "after": header + text(content)}
+
+
+def stage(change: dict) -> str:
+    """Write the new content beside its target, private until it has its final owner."""
+    path = change["item"]["path"]
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=".file_set-", dir=os.path.dirname(path))
+    with os.fdopen(handle, "wb") as file:
+        file.write(change["content"])
+        file.flush()
+        os.fsync(file.fileno())
+    return temporary
+
+
+def validate(module: AnsibleModule, change: dict, temporary: str) -> None:
+    item = change["item"]
+    if item["validate"] is None:
+        return
+    command = [part.replace("%s", temporary) for part in shlex.split(item["validate"])]
+    code, out, err = module.run_command(command)
+    if code != 0:
+        said = " ".join((err or out).replace(temporary, item["path"]).split())
+        raise Refused(f"{item['path']} was left as it was, because the new content was refused: {said}")
+
+
+def write(module: AnsibleModule, changes: list[dict]) -> None:
+    staged: list[tuple[dict, str]] = []
+    try:
+        for change in changes:
+            if change["item"]["state"] == "file":
+                temporary = stage(change)
+                staged.append((change, temporary))
+                validate(module, change, temporary)
+                owner, group, mode = attributes(change["item"])
+                os.chown(temporary, owner, group)
+                os.chmod(temporary, mode)
+            elif change["item"]["state"] == "directory":
+                owner, group, mode = attributes(change["item"])
+                os.makedirs(change["item"]["path"], exist_ok=True)
+                os.chown(change["item"]["path"], owner, group)
+                os.chmod(change["item"]["path"], mode)
+        while staged:
+            change, temporary = staged[0]
+            os.rename(temporary, change["item"]["path"])
+            staged.pop(0)
+        for change in changes:
+            if change["item"]["state"] == "absent":
+                os.remove(change["item"]["path"])
+    finally:
+        for _change, temporary in staged:
+            os.unlink(temporary)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": FILE_OPTIONS}},
+        supports_check_mode=True,
+    )
+    try:
+        # In check mode the package that brings the owner may not be installed yet.
+        found = [compare(item, known_owner=not module.check_mode or known(item)) for item in module.params["files"]]
+        changes = [change for change in found if change is not None]
+        if not module.check_mode:
+            write(module, changes)
+    except Refused as reason:
+        module.fail_json(msg=str(reason))
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename}: {error.strerror}")
+    diff = [{"before_header": c["item"]["path"], "after_header": c["item"]["path"], "before": c["before"], "after": c["after"]} for c in changes]
+    module.exit_json(changed=bool(changes), paths=[change["item"]["path"] for change in changes], diff=diff)
+
+
+def known(item: dict) -> bool:
+    try:
+        attributes(item)
+    except Refused:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Keep a systemd unit running on what lies on disk."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: unit_fresh
+version_added: 0.1.0
+short_description: Keep a systemd unit running on its newest configuration
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Starts the unit if it does not run, and restarts it if what it runs with is not what lies on disk.
+    A handler is lost when a run is killed between the change and the restart; this comparison is not.
+  - A unit is stale when one of O(files) was modified after its main process had started, when one of O(copies) has
+    another content than it should, or when the program on disk was replaced (a package upgrade).
+  - Unit files that changed are loaded first, and the unit is enabled at boot.
+attributes:
+  check_mode:
+    description: Predicts whether the unit would be started or restarted. A unit that does not exist yet counts as stopped.
+    support: full
+  diff_mode:
+    description: Not needed, the result names the reasons.
+    support: none
+options:
+  name:
+    description: The unit, V(.service) may be left out.
+    type: str
+    required: true
+  files:
+    description: What the unit reads at its start. Files that do not exist are passed over.
+    type: list
+    elements: path
+    default: []
+  copies:
+    description: Files the unit itself keeps as copies of what another host gave it.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      path:
+        description: Path of the copy.
+        type: path
+        required: true
+      sha256:
+        description: The digest the copy must have, hexadecimal.
+        type: str
+        required: true
+  settle:
+    description:
+      - Seconds that a running unit gets to renew its O(copies) by itself before it is restarted.
+    type: float
+    default: 0.0
+  ready:
+    description:
+      - Command that succeeds once the unit serves. It is tried until it does, also when nothing had to be restarted,
+        as an earlier run may have been killed while it waited.
+    type: list
+    elements: str
+  ready_timeout:
+    description: Seconds until the unit must be ready.
+    type: float
+    default: 60.0
+seealso:
+  - module: deephdc.accelerators.file_set
+  - module: ansible.builtin.systemd_service
+"""
+
+EXAMPLES = r"""
+- name: Keep slurmctld on its newest configuration
+  deephdc.accelerators.unit_fresh:
+    name: slurmctld
+    files: [/etc/slurm/slurm.conf]
+    ready: [scontrol, ping]
+"""
+
+RETURN = r"""
+action:
+  description: What was done, or would be in check mode.
+  type: str
+  returned: always
+  sample: restart
+reasons:
+  description: Why, one sentence each.
+  type: list
+  elements: str
+  returned: always
+  sample: ["/etc/slurm/slurm.conf is newer than the running process"]
+"""
+
+import hashlib
+import os
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+PROPERTIES = "LoadState,ActiveState,UnitFileState,NeedDaemonReload,ExecMainPID,ExecMainStartTimestampMonotonic"
+
+
+def show(module: AnsibleModule, unit: str) -> dict[str, str]:
+    out = module.run_command(["systemctl", "show", "-p", PROPERTIES, unit], check_rc=True)[1]
+    return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+
+
+def wrong_copies(copies: list[dict]) -> list[str]:
+    reasons = []
+    for copy in copies:
+        try:
+            with open(copy["path"], "rb") as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+        except OSError:
+            reasons.append(f"{copy['path']} is missing")
+            continue
+        if digest != copy["sha256"]:
+            reasons.append(f"{copy['path']} is not the current one")
+    return reasons
+
+
+def settled_copies(copies: list[dict], seconds: float) -> list[str]:
+    deadline = time.monotonic() + seconds
+    reasons = wrong_copies(copies)
+    while reasons and time.monotonic() < deadline:
+        time.sleep(0.2)
+        reasons = wrong_copies(copies)
+    return reasons
+
+
+def stale(state: dict[str, str], files: list[str]) -> list[str]:
+    """Why a running unit is out of date; the process start is monotonic, so a stepped clock moves it with the files' clock."""
+    started = time.time() - (time.monotonic() - int(state["ExecMainStartTimestampMonotonic"]) / 1e6)
+    reasons = [f"{path} is newer than the running process" for path in files if os.path.exists(path) and os.stat(path).st_mtime > started]
+    try:
+        if os.readlink(f"/proc/{state['ExecMainPID']}/exe").endswith(" (deleted)"):
+            reasons.append("its program was replaced on disk")
+    except OSError:
+        pass  # no main process, or one that just went: ActiveState tells
+    return reasons
+
+
+def journal(module: AnsibleModule, unit: str, since: float) -> str:
+    out = module.run_command(["journalctl", "-u", unit, "-n", "8", "-o", "cat", "--no-pager", "--since", f"@{int(since)}"])[1]
+    return " | ".join(line.strip() for line in out.splitlines() if line.strip())
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "copies": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"path": {"type": "path", "required": True}, "sha256": {"type": "str", "required": True}},
+            },
+            "settle": {"type": "float", "default": 0.0},
+            "ready": {"type": "list", "elements": "str"},
+            "ready_timeout": {"type": "float", "default": 60.0},
+        },
+        supports_check_mode=True,
+    )
+    unit = module.params["name"]
+    state = show(module, unit)
+    if state["LoadState"] == "masked":
+        module.fail_json(msg=f"the unit {unit} is masked; run 'systemctl unmask {unit}' if that was not on purpose")
+    if state["LoadState"] == "not-found" and not module.check_mode:
+        module.fail_json(msg=f"this host has no unit {unit}")
+
+    began = time.time()
+    running = state["ActiveState"] in ("active", "reloading")
+    reasons = ["it does not run"]
+    if running:
+        reasons = stale(state, module.params["files"])
+        if not reasons:
+            reasons = settled_copies(module.params["copies"], 0 if module.check_mode else module.params["settle"])
+        if state["NeedDaemonReload"] == "yes":
+            reasons.append("its unit files changed")
+    action = None if not reasons else "restart" if running else "start"
+    enable = state["UnitFileState"] in ("disabled", "")
+    if enable:
+        reasons.append("it was not enabled")
+
+    if not module.check_mode:
+        if state["NeedDaemonReload"] == "yes":
+            module.run_command(["systemctl", "daemon-reload"], check_rc=True)
+        if enable:
+            module.run_command(["systemctl", "enable", unit], check_rc=True)
+        if action:
+            module.run_command(["systemctl", "reset-failed", unit])  # a unit that hit its start limit would not be tried
+            code, _out, err = module.run_command(["systemctl", action, unit])
+            if code != 0:
+                module.fail_json(msg=f"{unit} does not {action}: {journal(module, unit, began) or err.strip()}", action=action, reasons=reasons)
+        if module.params["ready"]:
+            wait(module, unit, began, action, reasons)
+    module.exit_json(changed=bool(action or enable), action=action or ("enable" if enable else "none"), reasons=reasons)
+
+
+def wait(module: AnsibleModule, unit: str, began: float, action: str | None, reasons: list[str]) -> None:
+    deadline = time.monotonic() + module.params["ready_timeout"]
+    while True:
+        code, out, err = module.run_command(module.params["ready"])
+        if code == 0:
+            return
+        if time.monotonic() > deadline:
+            said = " ".join((err or out).split())
+            module.fail_json(
+                msg=f"{unit} is not ready after {module.params['ready_timeout']:g} s ({said}); its journal: {journal(module, unit, began - 60)}",
+                action=action or "none",
+                reasons=reasons,
+            )
+        time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    main()
