@@ -11,7 +11,8 @@ What SLURM is told, and why (gres.conf(5) and gres.html of SLURM, releases 22.05
 
 - ``AutoDetect=off`` and explicit files: the configuration does not depend on how SLURM was built.
 - ``Type`` is the model's short type; of a MIG instance it is ``<type>_<profile>``, the form of SLURM's own NVML
-  plugin. Characters that mean something in a request (``gpu:type:count``) or a TRES list become ``_``.
+  plugin. Without that plugin SLURM sets CUDA_VISIBLE_DEVICES to numbers, not to an instance's UUID; CUDA then finds
+  the job's instance because the cgroup lets it open no other. Characters that mean something in a request (``gpu:type:count``) or a TRES list become ``_``.
 - ``Cores`` is never written. SLURM wants its own logical core numbers, by whole sockets; the model has the kernel's
   CPU numbers of the device's NUMA node, which may be a part of a socket. A wrong number makes jobs wait for the
   wrong cores, a missing one only loses a preference.
@@ -23,10 +24,11 @@ What SLURM is told, and why (gres.conf(5) and gres.html of SLURM, releases 22.05
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered
 
 Accelerator = Mapping[str, Any]
 Node = Mapping[str, Any]
@@ -103,7 +105,10 @@ def unschedulable(accelerators: Sequence[Accelerator]) -> List[Dict[str, Optiona
 
 
 def units(accelerators: Sequence[Accelerator]) -> List[Unit]:
-    """The units of one host in SLURM's order: by type, then PCI address, then MIG instance.
+    """The units of one host by PCI address, then MIG instance.
+
+    gres.conf keeps this order, and without autodetection SLURM numbers the devices as they stand there: so its
+    indices are those of CUDA_DEVICE_ORDER=PCI_BUS_ID.
 
     :raises ValueError: the input is not a list of accelerators, or two units have one device file.
     """
@@ -123,7 +128,7 @@ def units(accelerators: Sequence[Accelerator]) -> List[Unit]:
                 )
             )
     _refuse_shared_files(found)
-    return sorted(found, key=lambda unit: unit.gres_type)
+    return found
 
 
 def gres_of(accelerators: Sequence[Accelerator], shards_per_gpu: int = 0) -> str:
@@ -137,7 +142,7 @@ def gres_of(accelerators: Sequence[Accelerator], shards_per_gpu: int = 0) -> str
     counts: Dict[str, int] = {}
     for unit in found:
         counts[unit.gres_type] = counts.get(unit.gres_type, 0) + 1
-    entries = ["gpu:{0}:{1}".format(gres_type, count) for gres_type, count in counts.items()]
+    entries = ["gpu:{0}:{1}".format(gres_type, count) for gres_type, count in sorted(counts.items())]
     shards = _shard_count(found, shards_per_gpu)
     if shards:
         entries.append("shard:{0}".format(shards))
@@ -278,14 +283,14 @@ def _mig_files(accelerator: Accelerator, mig: Mapping[str, Any]) -> Tuple[str, .
 
 def _mig_units(accelerator: Accelerator) -> List[Unit]:
     found = []
-    for mig in _mig_devices(accelerator):
+    for mig in sorted(_mig_devices(accelerator), key=_by_instance):
         files = _mig_files(accelerator, mig)
         if files:
             gres_type = _type_name("{0}_{1}".format(_type(accelerator), _text(mig.get("profile")) or "mig"))
             found.append(
                 Unit(gres_type, files, _text(accelerator.get("vendor")), True, _text(accelerator.get("pci_address")), mig.get("uuid"))
             )
-    return sorted(found, key=lambda unit: unit.files)
+    return found
 
 
 def _type(accelerator: Accelerator) -> str:
@@ -301,9 +306,13 @@ def _type_name(name: str) -> str:
     return _NOT_IN_TYPES.sub("_", name.lower())
 
 
-def _by_address(accelerator: Accelerator) -> str:
+def _by_address(accelerator: Accelerator) -> Tuple[str, List[str]]:
     # Padded, because a PCI domain may have more than four digits.
-    return _text(accelerator.get("pci_address")).zfill(16)
+    return _text(accelerator.get("pci_address")).zfill(16), _files(accelerator)
+
+
+def _by_instance(mig: Mapping[str, Any]) -> Tuple[int, int, str]:
+    return int(mig.get("gpu_instance_id") or 0), int(mig.get("compute_instance_id") or 0), _text(mig.get("uuid"))
 
 
 def _refuse_shared_files(found: Sequence[Unit]) -> None:
@@ -325,17 +334,19 @@ def _shard_count(found: Sequence[Unit], shards_per_gpu: int) -> int:
     return 0 if any(unit.is_mig for unit in found) else len(found) * shards_per_gpu
 
 
+def _flags(unit: Unit) -> str:
+    return " Flags=amd_gpu_env" if unit.vendor == "amd" else ""
+
+
 def _device_lines(found: Sequence[Unit], shards_per_gpu: int) -> Tuple[str, ...]:
-    """The lines of one node without its name."""
+    """The lines of one node without its name, in the order of the units."""
     lines = []
-    whole: Dict[Tuple[str, str], List[str]] = {}
-    for unit in found:
-        if unit.is_mig:
-            lines.append("Name=gpu Type={0} MultipleFiles={1}".format(unit.gres_type, ",".join(unit.files)))
+    for (gres_type, flags, is_mig), run in itertools.groupby(found, key=lambda unit: (unit.gres_type, _flags(unit), unit.is_mig)):
+        start = "Name=gpu Type={0}".format(gres_type)
+        if is_mig:
+            lines.extend("{0} MultipleFiles={1}{2}".format(start, ",".join(unit.files), flags) for unit in run)
         else:
-            whole.setdefault((unit.gres_type, " Flags=amd_gpu_env" if unit.vendor == "amd" else ""), []).append(unit.files[0])
-    lines.extend("Name=gpu Type={0} File={1}{2}".format(gres_type, fold(files), flags) for (gres_type, flags), files in whole.items())
-    lines.sort()
+            lines.append("{0} File={1}{2}".format(start, fold_ordered([unit.files[0] for unit in run]), flags))
     shards = _shard_count(found, shards_per_gpu)
     if shards:
         lines.append("Name=shard Count={0}".format(shards))
