@@ -1,0 +1,104 @@
+# Private to deephdc.accelerators: not part of its public interface.
+# It may change or go away in any release; do not import it from elsewhere.
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# It runs on targets whose Python may be as old as 2.7, so types are in comments.
+"""What AMD's driver amdgpu tells in sysfs, and rocm-smi where sysfs does not say it."""
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+import json
+import os
+import re
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import TimeBudget, find_command, run_bounded
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu_names import marketing_name
+from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address, read_integer, read_text, under
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # absent from Python 2.7
+
+_ROCM_SMI = ["--showbus", "--showproductname", "--showserial", "--showuniqueid", "--showmeminfo", "vram", "--json"]
+ROCM_VERSION_PATH = "/opt/rocm/.info/version"
+
+
+def read_sysfs(root, address):
+    # type: (str, str) -> dict[str, Any]
+    """model, uuid (as ROCR_VISIBLE_DEVICES takes it), serial, memory_mib and ecc_problems of a GPU that amdgpu drives."""
+    device = under(root, "/sys/bus/pci/devices/" + address)
+    memory_bytes = read_integer(os.path.join(device, "mem_info_vram_total"))
+    errors = re.search(r"ue: (\d+)", read_text(os.path.join(device, "ras", "umc_err_count")) or "")
+    uncorrected = int(errors.group(1)) if errors else 0
+    return {
+        "model": read_text(os.path.join(device, "product_name")) or None,
+        "uuid": _uuid(read_text(os.path.join(device, "unique_id"))),
+        "serial": read_text(os.path.join(device, "serial_number")) or None,
+        "memory_mib": memory_bytes // 1048576 if memory_bytes else None,
+        "ecc_problems": ["%d uncorrected ECC error(s) since the driver was loaded" % uncorrected] if uncorrected else [],
+    }
+
+
+def rocm_version(path=ROCM_VERSION_PATH):
+    # type: (str) -> str | None
+    """The version of the installed ROCm user space, such as '6.3.1-48'."""
+    return read_text(path) or None
+
+
+def query_smi(budget):
+    # type: (TimeBudget) -> dict[str, Any]
+    """Ask rocm-smi, from PATH, within *budget*.
+
+    :returns: gpus (model, uuid, serial, memory_mib by PCI address) and problems: a list of (problem, sentence part).
+    """
+    answer = {"gpus": {}, "problems": []}  # type: dict[str, Any]
+    command = find_command("rocm-smi")
+    if not command:
+        return answer
+    result = run_bounded([command] + _ROCM_SMI, budget)
+    if result.timed_out:
+        answer["problems"].append(("rocm_smi_timeout", "rocm-smi gave no answer within %g seconds" % budget.seconds))
+    elif result.rc != 0:
+        answer["problems"].append(("rocm_smi_failed", "rocm-smi failed with return value %s" % result.rc))
+    else:
+        try:
+            answer["gpus"] = parse_document(result.stdout.decode("utf-8", "replace"))
+        except ValueError as error:
+            answer["problems"].append(("rocm_smi_unreadable", "the answer of rocm-smi is unreadable: %s" % error))
+    return answer
+
+
+def parse_document(text):
+    # type: (str) -> dict[str, dict[str, Any]]
+    """Read the JSON of rocm-smi; the words of its keys are those of ROCm 4.3 to 6.x, which differ in case.
+
+    :raises ValueError: if it is not a JSON object.
+    """
+    document = json.loads(text[text.find("{"):])  # warnings may stand before it
+    gpus = {}
+    for card in document.values():
+        values = dict((key.lower(), value) for key, value in card.items()) if isinstance(card, dict) else {}
+        address = canonical_address(str(values.get("pci bus", "")))
+        if address:
+            memory = str(values.get("vram total memory (b)", ""))
+            gpus[address] = {
+                "model": marketing_name(_told(values.get("card series")) or "") or None,
+                "uuid": _uuid(_told(values.get("unique id"))),
+                "serial": _told(values.get("serial number")),
+                "memory_mib": int(memory) // 1048576 if memory.isdigit() else None,
+            }
+    return gpus
+
+
+def _uuid(unique_id):
+    # type: (str | None) -> str | None
+    match = re.match(r"(?:0x)?([0-9a-fA-F]{1,16})\Z", unique_id or "")
+    return "GPU-" + match.group(1).lower().zfill(16) if match and int(match.group(1), 16) else None
+
+
+def _told(value):
+    # type: (Any) -> str | None
+    text = str(value or "").strip()
+    return text if text and text.upper() != "N/A" else None
