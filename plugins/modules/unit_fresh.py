@@ -34,19 +34,10 @@ options:
     elements: path
     default: []
   copies:
-    description: Files the unit itself keeps as copies of what another host gave it.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      path:
-        description: Path of the copy.
-        type: path
-        required: true
-      sha256:
-        description: The digest the copy must have, hexadecimal.
-        type: str
-        required: true
+    description:
+      - Files the unit itself keeps as copies of what another host gave it, path to the SHA-256 (hexadecimal) each must have.
+    type: dict
+    default: {}
   settle:
     description:
       - Seconds that a running unit gets to renew its O(copies) by itself before it is restarted.
@@ -103,21 +94,21 @@ def show(module: AnsibleModule, unit: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
 
 
-def wrong_copies(copies: list[dict]) -> list[str]:
+def wrong_copies(copies: dict[str, str]) -> list[str]:
     reasons = []
-    for copy in copies:
+    for path, wanted in copies.items():
         try:
-            with open(copy["path"], "rb") as file:
+            with open(path, "rb") as file:
                 digest = hashlib.sha256(file.read()).hexdigest()
         except OSError:
-            reasons.append(f"{copy['path']} is missing")
+            reasons.append(f"{path} is missing")
             continue
-        if digest != copy["sha256"]:
-            reasons.append(f"{copy['path']} is not the current one")
+        if digest != wanted:
+            reasons.append(f"{path} is not the current one")
     return reasons
 
 
-def settled_copies(copies: list[dict], seconds: float) -> list[str]:
+def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
     deadline = time.monotonic() + seconds
     reasons = wrong_copies(copies)
     while reasons and time.monotonic() < deadline:
@@ -148,12 +139,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "files": {"type": "list", "elements": "path", "default": []},
-            "copies": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {"path": {"type": "path", "required": True}, "sha256": {"type": "str", "required": True}},
-            },
+            "copies": {"type": "dict", "default": {}},
             "settle": {"type": "float", "default": 0.0},
             "ready": {"type": "list", "elements": "str"},
             "ready_timeout": {"type": "float", "default": 60.0},

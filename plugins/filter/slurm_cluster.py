@@ -1,0 +1,88 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Filters that check a SLURM inventory and plan its cluster."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_inventory
+
+
+def slurm_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], here: str, cluster: dict[str, t.Any]) -> list[str]:
+    return _slurm_inventory.errors(groups, hostvars, here, cluster)
+
+
+def member_facts(hostvars: t.Any, host: str) -> dict[str, t.Any]:
+    return hostvars[host].get("ansible_facts") or {}
+
+
+def slurm_members_without_facts(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str]) -> list[str]:
+    """Members outside of this run of which nothing is known yet."""
+    nodes = set(groups.get("slurm_nodes", []))
+    missing = []
+    for host in _slurm_inventory.member_names(groups):
+        if host not in in_play:
+            facts = member_facts(hostvars, host)
+            if "hostname" not in facts or "memtotal_mb" not in facts or (host in nodes and "accelerators" not in facts):
+                missing.append(host)
+    return missing
+
+
+def address_of(variables: t.Any, facts: dict[str, t.Any]) -> str | None:
+    return variables.get("slurm_cluster_address") or (facts.get("default_ipv4") or {}).get("address")
+
+
+def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: dict[str, t.Any], recorded: str = "") -> dict[str, t.Any]:
+    """One pass over the members: facts and inventory in, the cluster's files out."""
+    facts = {host: member_facts(hostvars, host) for host in _slurm_inventory.member_names(groups)}
+    controller, database = groups["slurm_controllers"][0], groups["slurm_databases"][0]
+    errors = _slurm_inventory.fact_errors(facts, controller, cluster["untested_platforms"])
+    addresses = {host: address_of(hostvars[host], own) for host, own in facts.items() if own}
+    errors += [
+        f"The host {host} has no default IPv4 address: set slurm_cluster_address for it." for host, address in addresses.items() if not address
+    ]
+    if not errors:
+        errors = _slurm_inventory.same({host: str(address) for host, address in addresses.items()}, "address")
+    empty = {"errors": errors, "warnings": [], "unfit": {}, "devices": {}, "files": {}, "record": "", "probes": [], "copies": {}, "names": {}}
+    if errors:
+        return empty
+    names = {host: str(own["hostname"]) for host, own in facts.items()}
+    nodes = []
+    for host in groups["slurm_nodes"]:
+        if "accelerators" not in facts[host]:
+            return {**empty, "errors": [f"The accelerators of {host} were not read: bring it up, or take it out of slurm_nodes, then run again."]}
+        nodes.append(
+            {
+                "name": names[host],
+                "address": addresses[host],
+                "accelerators": facts[host]["accelerators"],
+                "settings": hostvars[host].get("slurm_cluster_node_settings") or {},
+                **_slurm_cluster.hardware(facts[host], cluster["memory_reserve_mib"]),
+            }
+        )
+    try:
+        before = json.loads(recorded)["nodes"] if recorded else {}
+    except (ValueError, KeyError, TypeError):
+        raise AnsibleFilterError(f"the record of accelerators on {controller} is damaged: restore or remove it, then run again") from None
+    whole = {
+        **cluster,
+        "controller": {"name": names[controller], "address": addresses[controller]},
+        "database": {"name": names[database], "address": addresses[database]},
+        "accept_hardware": [names.get(host, host) for host in cluster["accept_hardware"]],
+    }
+    by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
+    return {**_slurm_cluster.plan(whole, nodes, by_name, before), "names": names}
+
+
+class FilterModule:
+    """Checks and plan of a SLURM cluster."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {
+            "slurm_inventory_errors": slurm_inventory_errors,
+            "slurm_members_without_facts": slurm_members_without_facts,
+            "slurm_cluster_plan": slurm_cluster_plan,
+        }

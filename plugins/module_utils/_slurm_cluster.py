@@ -1,0 +1,365 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""The configuration of a SLURM cluster, computed from data of its hosts: pure functions, linear in the hosts.
+
+Terms are those of slurm.conf(5), gres.conf(5) and cgroup.conf(5). Memory is in MiB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered
+
+HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
+
+# What slurmctld keeps in the record of a device, enough to configure it while it is missing.
+RECORDED_KEYS = ("kind", "vendor", "pci_address", "uuid", "model", "type", "driver", "device_files", "local_cpus", "mig", "sriov")
+
+# SLURM's release by distribution and major version; a cluster runs one.
+RELEASES = {("Debian", "12"): "22.05", ("Debian", "13"): "24.11"}
+
+# Settings that a site may override by slurm_cluster_settings.
+DEFAULTS = {
+    "DefMemPerCPU": None,  # set per partition, see partition_line
+    "EnforcePartLimits": "ALL",
+    "HealthCheckInterval": "60",
+    "HealthCheckNodeState": "ANY",
+    "JobAcctGatherType": "jobacct_gather/cgroup",
+    "MpiDefault": "none",
+    "PriorityType": "priority/multifactor",
+    "PriorityWeightAge": "1000",
+    "PriorityWeightFairshare": "10000",
+    "PriorityWeightQOS": "5000",
+    "ReturnToService": "2",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "SlurmctldLogFile": "/var/log/slurm/slurmctld.log",
+    "SlurmdLogFile": "/var/log/slurm/slurmd.log",
+}
+
+# Settings that only the collection makes, with the variable or reason behind each.
+OURS = {
+    "clustername": "it comes from slurm_cluster_name",
+    "slurmctldhost": "it comes from the group slurm_controllers",
+    "slurmuser": "the distribution's packages run as slurm",
+    "authtype": "the role munge provides it",
+    "statesavelocation": "the distribution's packages made the directory",
+    "slurmdspooldir": "the distribution's packages made the directory",
+    "nodename": "nodes come from the group slurm_nodes",
+    "partitionname": "partitions come from slurm_cluster_partitions",
+    "grestypes": "it comes from the accelerators found on the nodes",
+    "proctracktype": "GPUs are confined by cgroup",
+    "taskplugin": "GPUs are confined by cgroup",
+    "selecttype": "only select/cons_tres schedules GPUs",
+    "accountingstoragetype": "accounting goes to slurmdbd",
+    "accountingstoragehost": "it comes from the group slurm_databases",
+    "accountingstorageenforce": "associations, limits and QOS are always enforced",
+    "healthcheckprogram": "the role slurm_node installs it",
+}
+OUR_CGROUP = {"constraindevices", "constraincores", "constrainramspace"}
+
+# Lists that a site's value is added to instead of replacing ours.
+MERGED = {"slurmctldparameters": "SlurmctldParameters", "accountingstoragetres": "AccountingStorageTRES"}
+
+# Where slurmd keeps the files that the controller gave it.
+NODE_CACHE = "/var/lib/slurm/slurmd/conf-cache"
+HEALTH_PROGRAM = "/usr/local/libexec/deephdc/slurm_gpu_health"
+
+
+class Node(t.TypedDict):
+    """One member of the group slurm_nodes, as the facts and the inventory describe it."""
+
+    name: str
+    address: str
+    cpus: int
+    sockets: int
+    cores: int
+    threads: int
+    memory: int
+    accelerators: list[dict[str, t.Any]]
+    settings: dict[str, t.Any]
+
+
+def hardware(facts: t.Mapping[str, t.Any], reserve: int) -> dict[str, int]:
+    """CPU topology and schedulable memory (MiB) of a host from its Ansible facts.
+
+    The memory is rounded down, so that a kernel update that takes some of it does not turn the node invalid
+    and machines that differ by a few MiB stay equal.
+    """
+    sockets = max(1, int(facts.get("processor_count") or 1))
+    cores = max(1, int(facts.get("processor_cores") or 1))
+    threads = max(1, int(facts.get("processor_threads_per_core") or 1))
+    cpus = int(facts.get("processor_vcpus") or facts.get("processor_nproc") or sockets * cores * threads)
+    if sockets * cores * threads != cpus:  # some virtual machines and Arm boards tell no topology
+        sockets, cores, threads = 1, cpus, 1
+    memory = max(256, (int(facts["memtotal_mb"]) - reserve) // 256 * 256)
+    return {"cpus": cpus, "sockets": sockets, "cores": cores, "threads": threads, "memory": memory}
+
+
+def reserved_settings(settings: t.Mapping[str, t.Any], cgroup: t.Mapping[str, t.Any]) -> list[str]:
+    """One sentence for each extra setting that contradicts the collection's own."""
+    found = [
+        f"slurm_cluster_settings sets {key}, which the collection sets itself ({OURS[key.lower()]}): remove it there."
+        for key in settings
+        if key.lower() in OURS
+    ]
+    found += [
+        f"slurm_cluster_cgroup_settings sets {key}={value}, but GPUs, cores and memory are always confined: remove it there."
+        for key, value in cgroup.items()
+        if key.lower() in OUR_CGROUP
+    ]
+    return found
+
+
+def setting(value: t.Any) -> str:
+    """A value as slurm.conf writes it."""
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def merged_list(ours: t.Sequence[str], theirs: t.Any) -> str:
+    values = list(ours)
+    for value in setting(theirs).split(",") if theirs else []:
+        if value.strip() and value.strip() not in values:
+            values.append(value.strip())
+    return ",".join(values)
+
+
+def record(nodes: t.Iterable[Node]) -> str:
+    """The devices that each node was promised to have, as JSON: what a later run compares with."""
+    kept = {
+        node["name"]: [{key: device.get(key) for key in RECORDED_KEYS} for device in _slurm_gres.schedulable(node["accelerators"])]
+        for node in nodes
+    }
+    return json.dumps({"nodes": kept}, sort_keys=True, separators=(",", ":")) + "\n"
+
+
+def describe(device: t.Mapping[str, t.Any]) -> str:
+    files = device.get("device_files") or []
+    return f"{device.get('type')} at {device.get('pci_address')}" + (f" ({files[0]})" if files else "")
+
+
+def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -> tuple[list[dict[str, t.Any]], list[str]]:
+    """The devices to configure, and what is wrong with them.
+
+    A device that was configured and can't be scheduled now stays in the configuration: a node that quietly shrinks
+    is a GPU lost without a word.
+    """
+    usable = {device["pci_address"]: device for device in _slurm_gres.schedulable(found)}
+    reasons = {entry["pci_address"]: entry["reason"] for entry in _slurm_gres.unschedulable(found)}
+    known = {device["pci_address"] for device in recorded}
+    wrong = []
+    devices = []
+    for device in found:
+        if device["pci_address"] in usable or device["pci_address"] not in known:
+            devices.append(device)
+        for problem in device.get("health") or []:
+            if device["pci_address"] in usable and problem["problem"] not in ADVISORY:
+                wrong.append(f"{describe(device)}: {problem['message']}")
+    for device in recorded:
+        address = device["pci_address"]
+        if address not in usable:
+            devices.append(device)
+            cause = reasons.get(address) or ""
+            wrong.append(f"{describe(device)} is missing" + (", " + cause.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""))
+    return devices, wrong
+
+
+# Health entries about the tool that reads the devices: no reason to take a node away from its users.
+ADVISORY = {"nvidia_smi_timeout", "nvidia_smi_failed", "nvidia_smi_unreadable"}
+
+
+def node_attributes(node: Node) -> str:
+    """A node line without its names, equal for equal hosts."""
+    parts = [
+        f"CPUs={node['cpus']}",
+        "Boards=1",
+        f"SocketsPerBoard={node['sockets']}",
+        f"CoresPerSocket={node['cores']}",
+        f"ThreadsPerCore={node['threads']}",
+        f"RealMemory={node['memory']}",
+    ]
+    gres = _slurm_gres.gres_of(node["accelerators"])
+    if gres:
+        parts.append(f"Gres={gres}")
+    parts += [f"{key}={setting(value)}" for key, value in sorted(node["settings"].items())]
+    return " ".join(parts) + " State=UNKNOWN"
+
+
+def node_lines(nodes: t.Sequence[Node]) -> list[str]:
+    groups: dict[str, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault(node_attributes(node), []).append(node)
+    return [
+        f"NodeName={fold_ordered([n['name'] for n in group])} NodeAddr={fold_ordered([n['address'] for n in group])} {attributes}"
+        for attributes, group in groups.items()
+    ]
+
+
+def partition_nodes(partition: t.Mapping[str, t.Any], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]) -> list[Node]:
+    """The nodes of a partition: of a group or of all, those that have one of its GPU types."""
+    wanted = set(partition_members(partition, groups))
+    types = set(partition.get("gpu_types") or [])
+    return [n for n in nodes if n["name"] in wanted and (not types or types & set(_slurm_gres.types_of([dict(n)])))]
+
+
+def partition_members(partition: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> t.Sequence[str]:
+    return groups.get(str(partition.get("group") or "slurm_nodes"), [])
+
+
+def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], settings: t.Mapping[str, t.Any]) -> str:
+    keys = {key.lower() for key in (partition.get("settings") or {})} | {key.lower() for key in settings}
+    parts = [f"PartitionName={partition['name']}", f"Nodes={fold([n['name'] for n in members])}"]
+    if partition.get("default"):
+        parts.append("Default=YES")
+    parts += [f"MaxTime={partition.get('max_time') or '7-00:00:00'}", f"DefaultTime={partition.get('default_time') or '01:00:00'}"]
+    if not keys & {"defmempercpu", "defmempernode", "defmempergpu"}:
+        # Without it a job that names no memory takes all of the node's, and a second one waits.
+        parts.append(f"DefMemPerCPU={min(n['memory'] // n['cpus'] for n in members)}")
+    parts += [f"{key}={setting(value)}" for key, value in sorted((partition.get("settings") or {}).items())]
+    return " ".join(parts) + " State=UP"
+
+
+def partition_errors(
+    partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]
+) -> list[str]:
+    """What the facts contradict in the partitions, one sentence each."""
+    errors = []
+    present = _slurm_gres.types_of([dict(n) for n in nodes])
+    for partition in partitions:
+        for gpu_type in partition.get("gpu_types") or []:
+            if gpu_type not in present:
+                errors.append(
+                    f"slurm_cluster_partitions: partition {partition['name']} asks for GPU type {gpu_type}, which none of the nodes "
+                    f"{fold([n['name'] for n in nodes])} has; they have {', '.join(present) or 'no GPU that SLURM can schedule'}."
+                )
+        if not errors and not partition_nodes(partition, nodes, groups):
+            errors.append(f"slurm_cluster_partitions: partition {partition['name']} has no nodes.")
+    return errors
+
+
+def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]) -> str:
+    settings = cluster["settings"]
+    extra = {key.lower(): value for key, value in settings.items()}
+    ours = {
+        "ClusterName": cluster["name"],
+        "SlurmctldHost": f"{cluster['controller']['name']}({cluster['controller']['address']})",
+        "SlurmUser": "slurm",
+        "AuthType": "auth/munge",
+        "StateSaveLocation": "/var/lib/slurm/slurmctld",
+        "SlurmdSpoolDir": "/var/lib/slurm/slurmd",
+        "ProctrackType": "proctrack/cgroup",
+        "TaskPlugin": "task/cgroup,task/affinity",
+        "SelectType": "select/cons_tres",
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": cluster["database"]["address"],
+        "AccountingStorageEnforce": "associations,limits,qos",
+        "SlurmctldParameters": merged_list(["enable_configless"], extra.get("slurmctldparameters")),
+        "HealthCheckProgram": HEALTH_PROGRAM,
+    }
+    tres = _slurm_gres.tres_of([dict(n) for n in nodes])
+    if tres or extra.get("accountingstoragetres"):
+        ours["AccountingStorageTRES"] = merged_list(tres, extra.get("accountingstoragetres"))
+    if tres:
+        ours["GresTypes"] = ",".join(sorted({name.split("/", 1)[1].split(":", 1)[0] for name in tres}))
+    lines = [f"{key}={value}" for key, value in sorted(ours.items())]
+    lines.append("# Defaults, overridden by slurm_cluster_settings")
+    lines += [f"{key}={value}" for key, value in sorted(DEFAULTS.items()) if value is not None and key.lower() not in extra]
+    lines.append("# From slurm_cluster_settings")
+    lines += [f"{key}={setting(value)}" for key, value in sorted(settings.items()) if key.lower() not in MERGED]
+    lines.append("# Nodes, from their facts")
+    lines += node_lines(nodes)
+    lines.append("# Partitions, from slurm_cluster_partitions")
+    lines += [partition_line(p, partition_nodes(p, nodes, groups), settings) for p in cluster["partitions"]]
+    return HEADER + "\n".join(lines) + "\n"
+
+
+def cgroup_conf(settings: t.Mapping[str, t.Any]) -> str:
+    ours = {"ConstrainCores": "yes", "ConstrainDevices": "yes", "ConstrainRAMSpace": "yes"}
+    lines = [f"{key}={value}" for key, value in sorted(ours.items())]
+    lines += [f"{key}={setting(value)}" for key, value in sorted(settings.items())]
+    return HEADER + "\n".join(lines) + "\n"
+
+
+def probes(
+    partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]
+) -> list[dict[str, t.Any]]:
+    """The jobs that prove the cluster: per partition one without a GPU and one of each of its GPU types."""
+    found = []
+    for partition in partitions:
+        types = _slurm_gres.types_of([dict(n) for n in partition_nodes(partition, nodes, groups)])
+        found += [{"partition": partition["name"], "gres_type": gres_type} for gres_type in [None, *types]]
+    return found
+
+
+def plan(
+    cluster: t.Mapping[str, t.Any],
+    nodes: t.Sequence[Node],
+    groups: t.Mapping[str, t.Sequence[str]],
+    recorded: t.Mapping[str, list[dict[str, t.Any]]],
+) -> dict[str, t.Any]:
+    """Everything a run needs to know of the cluster.
+
+    cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware.
+    groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
+    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
+    devices), files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove
+    the cluster), copies (path on the nodes to SHA-256).
+    """
+    whole: list[Node] = []
+    unfit: dict[str, str] = {}
+    warnings: list[str] = []
+    for node in sorted(nodes, key=lambda n: natural(n["name"])):
+        before = [] if node["name"] in cluster.get("accept_hardware", []) else recorded.get(node["name"], [])
+        devices, wrong = with_lost(node["accelerators"], before)
+        if wrong:
+            unfit[node["name"]] = "; ".join(wrong)
+        known = {device["pci_address"] for device in before}
+        warnings += [
+            f"{node['name']}: {entry['model'] or 'a device'} at {entry['pci_address']} is not scheduled: {entry['reason']}"
+            for entry in _slurm_gres.unschedulable(node["accelerators"])
+            if entry["pci_address"] not in known
+        ]
+        merged = dict(node)
+        merged["accelerators"] = devices
+        whole.append(t.cast(Node, merged))
+    errors = partition_errors(cluster["partitions"], whole, groups)
+    if errors:
+        return {"errors": errors, "warnings": warnings, "unfit": {}, "devices": {}, "files": {}, "record": "", "probes": [], "copies": {}}
+    files = {
+        "slurm.conf": slurm_conf(cluster, whole, groups),
+        "gres.conf": HEADER + _slurm_gres.gres_conf([{"name": n["name"], "accelerators": n["accelerators"]} for n in whole]),
+        "cgroup.conf": cgroup_conf(cluster["cgroup_settings"]),
+    }
+    return {
+        "errors": [],
+        "warnings": warnings,
+        "unfit": unfit,
+        "devices": {n["name"]: _slurm_gres.device_index(n["accelerators"]) for n in whole},
+        "files": files,
+        "record": record(whole),
+        "probes": probes(cluster["partitions"], whole, groups),
+        "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
+    }
+
+
+def natural(name: str) -> list[t.Any]:
+    """Sort key that puts n2 before n10."""
+    parts: list[t.Any] = []
+    digits = ""
+    for character in name + "\0":
+        if character.isdigit():
+            digits += character
+        else:
+            if digits:
+                parts.append((1, int(digits), digits))
+                digits = ""
+            parts.append((0, ord(character), ""))
+    return parts

@@ -1,0 +1,153 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Prove by real jobs that SLURM gives a job its GPU and no other."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_gpu_probe
+version_added: 0.1.0
+short_description: Prove by jobs that each gets its GPU and no other
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Runs a job of a few milliseconds for each probe and checks what it printed, not only that it ended well.
+    The job opens every scheduled device of its node; exactly the granted ones must open.
+  - A probe that finds all nodes busy is not a failure and is returned in RV(busy). Runs on a host with SLURM's commands.
+attributes:
+  check_mode:
+    description: Runs no job.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+options:
+  probes:
+    description: The jobs.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      partition:
+        description: Partition to submit to.
+        type: str
+        required: true
+      gres_type:
+        description: Type of the GPU to ask for; none at all without it.
+        type: str
+  devices:
+    description: The devices of each node as the filters know them, node name to a list of C(gres_type) and C(files).
+    type: dict
+    required: true
+  patience:
+    description: Seconds that a job may wait for free resources.
+    type: int
+    default: 30
+"""
+
+EXAMPLES = r"""
+- name: Prove that a job gets its a100
+  deephdc.accelerators.slurm_gpu_probe:
+    probes:
+      - partition: gpu
+        gres_type: a100
+    devices:
+      gpu1:
+        - {gres_type: a100, files: [/dev/nvidia0]}
+        - {gres_type: a100, files: [/dev/nvidia1]}
+"""
+
+RETURN = r"""
+proved:
+  description: What the jobs showed, one line each.
+  type: list
+  elements: str
+  returned: always
+  sample: ["gpu: a100 on gpu1: /dev/nvidia0 opens, 1 other is denied"]
+busy:
+  description: Probes that found no free node in time.
+  type: list
+  elements: str
+  returned: always
+"""
+
+import json
+
+from ansible.module_utils.basic import AnsibleModule
+
+# Runs inside the job. EPERM is the cgroup's refusal; ENXIO is a device without a driver behind it (a simulated one),
+# which was let through. EACCES is the file's own mode and says nothing of the cgroup.
+PROGRAM = """
+import errno, json, os, sys
+seen = {}
+for path in json.loads(sys.argv[1])[os.environ["SLURMD_NODENAME"]]:
+    try:
+        os.close(os.open(path, os.O_RDWR))
+        seen[path] = "opens"
+    except OSError as error:
+        seen[path] = "opens" if error.errno == errno.ENXIO else errno.errorcode.get(error.errno, str(error.errno))
+print("PROBE " + json.dumps([os.environ["SLURMD_NODENAME"], seen]))
+"""
+
+
+def name(probe: dict) -> str:
+    return f"{probe['partition']}: {probe['gres_type'] or 'no GPU'}"
+
+
+def command(probe: dict, files: dict[str, list[str]], patience: int) -> list[str]:
+    words = ["srun", "--quiet", f"--partition={probe['partition']}", f"--immediate={patience}", "--time=2", "--nodes=1", "--ntasks=1"]
+    words += ["--chdir=/", "--job-name=gpu_probe", "--export=PATH"]
+    if probe["gres_type"]:
+        words.append(f"--gres=gpu:{probe['gres_type']}:1")
+    return [*words, "python3", "-c", PROGRAM, json.dumps(files)]
+
+
+def judge(probe: dict, output: str, devices: dict[str, list[dict]]) -> tuple[bool, str]:
+    """Whether what the job printed is right, and what it shows, in words."""
+    answers = [line[len("PROBE ") :] for line in output.splitlines() if line.startswith("PROBE ")]
+    if len(answers) != 1:
+        return False, f"the job ended without its answer: {' '.join(output.split()) or 'no output'}"
+    node, seen = json.loads(answers[0])
+    opened = [path for path, result in seen.items() if result == "opens"]
+    odd = [f"{path}: {result}" for path, result in seen.items() if result not in ("opens", "EPERM")]
+    right = [device["files"] for device in devices[node] if device["gres_type"] == probe["gres_type"]] if probe["gres_type"] else [[]]
+    if odd:
+        return False, f"on {node} a device could not be tried ({', '.join(odd)})"
+    if sorted(opened) not in [sorted(files) for files in right]:
+        return False, f"on {node} the job could open {', '.join(opened) or 'no device'}, it should have been {' or '.join(map(str, right))}"
+    return True, f"on {node}: {', '.join(opened) or 'no device'} opens, {len(seen) - len(opened)} other denied"
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "probes": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {"partition": {"type": "str", "required": True}, "gres_type": {"type": "str"}},
+            },
+            "devices": {"type": "dict", "required": True},
+            "patience": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    devices = module.params["devices"]
+    files = {node: sorted({path for device in own for path in device["files"]}) for node, own in devices.items()}
+    proved, busy = [], []
+    for probe in [] if module.check_mode else module.params["probes"]:
+        code, out, err = module.run_command(command(probe, files, module.params["patience"]))
+        if code != 0 and any(words in err for words in ("nodes are busy", "temporarily unable", "Connection timed out")):
+            busy.append(name(probe))
+            continue
+        if code != 0:
+            module.fail_json(msg=f"{name(probe)}: SLURM did not run the job: {' '.join((err or out).split())}", proved=proved, busy=busy)
+        good, shown = judge(probe, out, devices)
+        if not good:
+            module.fail_json(msg=f"{name(probe)}: {shown}", proved=proved, busy=busy)
+        proved.append(f"{name(probe)} {shown}")
+    module.exit_json(changed=False, proved=proved, busy=busy)
+
+
+if __name__ == "__main__":
+    main()

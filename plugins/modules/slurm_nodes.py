@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Drain unfit nodes of a SLURM cluster and resume the ones that recovered."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_nodes
+version_added: 0.1.0
+short_description: Drain unfit SLURM nodes and resume recovered ones
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Drains nodes whose hardware differs from the configuration, with a reason that names the device, and resumes nodes
+    that were drained for such a reason once they are fit again. Runs on a host with SLURM's commands, as root.
+  - A node that a person drained, or that SLURM drained for another cause, stays as it is.
+attributes:
+  check_mode:
+    description: Predicts which nodes would be drained and resumed. Does nothing where SLURM is not installed yet.
+    support: full
+  diff_mode:
+    description: Shows state and reason of each node that changes.
+    support: full
+options:
+  unfit:
+    description: Node names to reasons. A node that is drained already keeps its reason.
+    type: dict
+    default: {}
+  fit:
+    description: Names of nodes whose hardware is as configured.
+    type: list
+    elements: str
+    default: []
+  registered_within:
+    description: Seconds that the nodes of O(fit) get to register with the controller.
+    type: float
+    default: 0.0
+seealso:
+  - module: deephdc.accelerators.gpu_facts
+"""
+
+EXAMPLES = r"""
+- name: Take away a node that lost a GPU
+  deephdc.accelerators.slurm_nodes:
+    unfit:
+      gpu1: "a100 at 0000:41:00.0 (/dev/nvidia1) is missing"
+    fit: [gpu2, gpu3]
+"""
+
+RETURN = r"""
+drained:
+  description: Nodes that were drained.
+  type: list
+  elements: str
+  returned: always
+resumed:
+  description: Nodes that were resumed.
+  type: list
+  elements: str
+  returned: always
+nodes:
+  description: State and reason of every node, as C(scontrol show nodes) has them.
+  type: dict
+  returned: always
+  sample: {"gpu1": {"state": "IDLE+DRAIN", "reason": "accelerators: a100 at 0000:41:00.0 (/dev/nvidia1) is missing"}}
+"""
+
+import re
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+MARK = "accelerators: "
+# What slurmctld itself gives as reason when a node's devices are fewer than configured.
+SLURM_REASON = re.compile(r"gres/\w+ count")
+# States in which the controller has not heard of the node since it started.
+UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|DOWN|FUTURE")
+
+
+def parse(output: str) -> dict[str, dict[str, str]]:
+    """State and reason by node name from `scontrol --oneliner show nodes`."""
+    nodes = {}
+    for line in output.splitlines():
+        name = re.match(r"NodeName=(\S+)", line)
+        if not name:
+            continue
+        state = re.search(r" State=(\S+)", line)
+        # The reason is the line's last or next to last field and may have blanks.
+        reason = re.search(r" Reason=(.*?)(?: \[\S+@\S+\])?(?: Comment=.*| Extra=.*)?\s*$", line)
+        nodes[name.group(1)] = {"state": state.group(1) if state else "", "reason": reason.group(1) if reason else ""}
+    return nodes
+
+
+def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
+    code, out, err = module.run_command(["scontrol", "--oneliner", "show", "nodes"])
+    if code != 0:
+        module.fail_json(msg=f"the controller does not tell its nodes: {' '.join((err or out).split())}")
+    return parse(out)
+
+
+def missing(nodes: dict[str, dict[str, str]], names: list[str]) -> list[str]:
+    """Nodes the controller has not heard of; one that is drained for its devices may have to be resumed first."""
+    return [name for name in names if name not in nodes or (UNHEARD.search(nodes[name]["state"]) and not ours(nodes[name]))]
+
+
+def ours(node: dict[str, str]) -> bool:
+    return node["reason"].startswith(MARK) or bool(SLURM_REASON.match(node["reason"]))
+
+
+def update(module: AnsibleModule, node: str, *settings: str) -> None:
+    code, out, err = module.run_command(["scontrol", "update", f"NodeName={node}", *settings])
+    if code != 0:
+        module.fail_json(msg=f"the controller refuses {settings[0]} for {node}: {' '.join((err or out).split())}")
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "unfit": {"type": "dict", "default": {}},
+            "fit": {"type": "list", "elements": "str", "default": []},
+            "registered_within": {"type": "float", "default": 0.0},
+        },
+        supports_check_mode=True,
+    )
+    unfit, fit = module.params["unfit"], [name for name in module.params["fit"] if name not in module.params["unfit"]]
+    if module.check_mode and not module.get_bin_path("scontrol"):
+        module.exit_json(changed=False, drained=[], resumed=[], nodes={})
+
+    nodes = read(module)
+    deadline = time.monotonic() + module.params["registered_within"]
+    while missing(nodes, fit) and not module.check_mode and time.monotonic() < deadline:
+        time.sleep(0.3)
+        nodes = read(module)
+
+    drain = [name for name in unfit if name in nodes and "DRAIN" not in nodes[name]["state"]]
+    resume = [name for name in fit if name in nodes and "DRAIN" in nodes[name]["state"] and ours(nodes[name])]
+    before = {name: dict(nodes[name]) for name in drain + resume}
+    if not module.check_mode:
+        for name in drain:
+            update(module, name, "State=DRAIN", f"Reason={MARK}{unfit[name]}")
+        for name in resume:
+            update(module, name, "State=RESUME")
+        if drain or resume:
+            nodes = read(module)
+    late = missing(nodes, fit)
+    if late and module.params["registered_within"] and not module.check_mode:
+        module.fail_json(
+            msg=f"The controller has not heard of {', '.join(late)}: look at 'journalctl -u slurmd' there "
+            "(the usual causes are another munge key, a clock that is off, or a firewall before port 6817 or 6818)."
+        )
+    module.exit_json(
+        changed=bool(drain or resume),
+        drained=drain,
+        resumed=resume,
+        nodes=nodes,
+        diff={
+            "before": "".join(f"{name} {node['state']} {node['reason']}\n" for name, node in before.items()),
+            "after": "".join(f"{name} DRAIN {MARK}{unfit[name]}\n" for name in drain) + "".join(f"{name} RESUME\n" for name in resume),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Read the record of accelerators that a SLURM controller keeps."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_record_info
+version_added: 0.1.0
+short_description: Read which accelerators a SLURM controller promises
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Reads the record that the role slurm_cluster keeps on the controller, the accelerators of every node as they were
+    configured last. A device that is in it and not in the facts was lost.
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+options:
+  path:
+    description: The record.
+    type: path
+    default: /var/lib/deephdc/slurm_accelerators.json
+"""
+
+EXAMPLES = r"""
+- name: Read the record
+  deephdc.accelerators.slurm_record_info:
+  register: record
+"""
+
+RETURN = r"""
+record:
+  description: The record's JSON text, empty where there is none yet.
+  type: str
+  returned: always
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"path": {"type": "path", "default": "/var/lib/deephdc/slurm_accelerators.json"}},
+        supports_check_mode=True,
+    )
+    path = module.params["path"]
+    record = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            record = file.read()
+    module.exit_json(changed=False, record=record)
+
+
+if __name__ == "__main__":
+    main()
