@@ -1,0 +1,35 @@
+# Each target is one script; `make help` lists them. Needs only Python 3.11 or newer and git, and root where the
+# distribution's packages are missing.
+.DEFAULT_GOAL := help
+.PHONY: help demo down test lint units sanity bench docs clean
+toolchain := @scripts/toolchain &&
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a user's job on it
+	$(toolchain) scripts/demo
+
+down: ## Remove what the demo made
+	$(toolchain) scripts/down
+
+test: ## All tests; SCENARIO=name for one scenario of Molecule alone
+	$(toolchain) scripts/test $(SCENARIO)
+
+lint: ## Linters, type check and unit tests: what needs no other host
+	$(toolchain) scripts/lint
+
+units: ## Unit tests; ARGS="-k name" for some
+	$(toolchain) .venv/bin/pytest $(ARGS)
+
+sanity: ## ansible-test sanity on the working ansible-core (VERSION=2.16 or 2.21 for another)
+	$(toolchain) scripts/step "ansible-core $(or $(VERSION),2.19) sanity" tests/compat/run $(or $(VERSION),2.19) sanity
+
+bench: ## Measure deployment, re-run, configuration assembly and gpu_facts
+	$(toolchain) scripts/bench
+
+docs: ## Write docs/reference from the modules', filters' and roles' own documentation
+	$(toolchain) scripts/reference
+
+clean: ## Remove what make made here; images and containers stay (make down removes the demo's)
+	rm -rf .venv .collections .build .cache/logs .cache/pytest

@@ -1,0 +1,76 @@
+"""What `make lint` and `make test` run, as data: one Step per tool."""
+
+from __future__ import annotations
+
+import os
+
+from steps import ROOT, Step
+
+BIN = ROOT / ".venv/bin"
+ENVIRONMENT = {
+    "PATH": f"{BIN}:{os.environ['PATH']}",
+    "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
+    "NO_COLOR": "1",
+}
+COMPAT_VERSIONS = ("2.16", "2.19", "2.21")
+
+# Modules that promise to run where only an old Python is; the others need what galaxy.yml's readers expect, 3.8.
+OLD_PYTHON = [
+    "plugins/modules/gpu_facts.py",
+    *(f"plugins/module_utils/_{name}.py" for name in ("accelerators", "amd", "bounded_command", "gpu_names", "intel", "nvidia", "pci")),
+]
+
+
+def step(title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900) -> Step:
+    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT)
+
+
+def lint() -> list[Step]:
+    """Longest first, so that the last worker does not wait alone."""
+    return [
+        step("ansible-lint", "ansible-lint", "--offline", "--nocolor"),
+        step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
+        step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
+        step("mypy scripts", "mypy", "scripts/steps.py", "scripts/checks.py"),
+        step("yamllint", "yamllint", "--strict", "."),
+        step("ruff check", "ruff", "check", "."),
+        step("ruff format", "ruff", "format", "--check", "--diff", "."),
+        step("old Python on targets", "vermin", "--no-tips", "--backport=typing", "-t=2.7", "-t=3.6", "--violations", *OLD_PYTHON),
+        step("changelog fragments", "antsibull-changelog", "lint"),
+        step("reference is up to date", "scripts/reference", "--check"),
+        step("tarball holds what git holds", "scripts/tarball", "--check"),
+        step("unit tests", "pytest", "-q", "-n", "2"),
+    ]
+
+
+def images() -> list[Step]:
+    return [step("test host images", "scripts/image", "bookworm", "trixie")]
+
+
+def compat() -> list[Step]:
+    """Sanity and units on every supported ansible-core, then a real deployment from the built tarball on each."""
+    return [
+        step(f"ansible-core {version}: {part}", "tests/compat/run", version, part, after=("test host images",))
+        for part in ("sanity", "units", "play")
+        for version in COMPAT_VERSIONS
+    ]
+
+
+def scenario_names() -> list[str]:
+    """Every scenario of Molecule but `default`, whose files the others share."""
+    return sorted(path.parent.name for path in (ROOT / "extensions/molecule").glob("*/molecule.yml") if path.parent.name != "default")
+
+
+def scenarios(names: list[str]) -> list[Step]:
+    return [step(f"Molecule {name}", "scripts/scenario", name, after=("test host images",), limit=3000) for name in names]
+
+
+def with_scenario(name: str) -> list[Step]:
+    known = scenario_names()
+    if name not in known:
+        raise SystemExit(f"error: no scenario {name!r}; there are: {', '.join(known) or 'none'}")
+    return [*images(), *scenarios([name])]
+
+
+def everything() -> list[Step]:
+    return [*images(), *lint(), *compat(), *scenarios(scenario_names())]
