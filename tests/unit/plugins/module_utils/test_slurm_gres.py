@@ -13,48 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist, _slurm_gres
-
-
-def gpu(number=0, **changes):
-    """An A100 that works, with the keys gpu_facts gives; absent facts are null."""
-    entry = {
-        "kind": "gpu",
-        "index": number,
-        "pci_address": "0000:%02x:00.0" % (number + 1),
-        "vendor_id": "10de",
-        "device_id": "20b0",
-        "vendor": "nvidia",
-        "model": "NVIDIA A100-SXM4-40GB",
-        "type": "a100",
-        "uuid": "GPU-%d" % number,
-        "driver": "nvidia",
-        "device_files": ["/dev/nvidia%d" % number],
-        "sriov": None,
-        "mig": None,
-    }
-    entry.update(changes)
-    return entry
-
-
-def mig_gpu(number, profiles, **changes):
-    """The same with MIG enabled; each GPU's instances have capability files of their own."""
-    devices = [
-        {
-            "uuid": "MIG-%d-%d" % (number, position),
-            "profile": profile,
-            "gpu_instance_id": position,
-            "compute_instance_id": 0,
-            "memory_mib": 9728,
-            "device_files": ["/dev/nvidia-caps/nvidia-cap%d" % (100 * number + 2 * position + offset) for offset in (0, 1)],
-        }
-        for position, profile in enumerate(profiles)
-    ]
-    return gpu(number, mig={"capable": True, "enabled": True, "devices": devices}, **changes)
-
-
-def amd(number=0, **changes):
-    files = ["/dev/dri/renderD%d" % (128 + number), "/dev/dri/card%d" % number]
-    return gpu(number, kind="accelerator", vendor="amd", vendor_id="1002", model="Instinct MI300X", type="mi300x", driver="amdgpu", device_files=files, **changes)
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
 
 
 def node(name, *accelerators):
@@ -72,7 +31,10 @@ UNUSABLE = [
     ({"sriov": {"total_vfs": None, "num_vfs": None, "is_vf": True}}, "virtual function"),
     ({"mig": {"capable": True, "enabled": True, "devices": []}}, "no MIG instance"),
     ({"mig": {"capable": True, "enabled": True, "devices": None}}, "no MIG instance"),
-    ({"mig": {"capable": True, "enabled": True, "devices": [{"uuid": "MIG-1", "profile": "1g.10gb", "device_files": None}]}}, "nvidia-caps"),
+    (
+        {"mig": {"capable": True, "enabled": True, "devices": [{"uuid": "MIG-1", "profile": "1g.10gb", "device_files": None}]}},
+        "nvidia-caps",
+    ),
 ]
 
 
@@ -166,7 +128,11 @@ def test_devices_are_in_the_order_of_their_pci_addresses():
     second = gpu(0, pci_address="0000:c1:00.0")
     last = gpu(2, pci_address="10000:01:00.0")
     assert "File=/dev/nvidia[1,0,2]\n" in _slurm_gres.gres_conf([node("gpu1", last, second, first)])
-    assert [entry["pci_address"] for entry in _slurm_gres.device_index([last, second, first])] == ["0000:41:00.0", "0000:c1:00.0", "10000:01:00.0"]
+    assert [entry["pci_address"] for entry in _slurm_gres.device_index([last, second, first])] == [
+        "0000:41:00.0",
+        "0000:c1:00.0",
+        "10000:01:00.0",
+    ]
 
 
 def test_device_index_names_each_gres():
@@ -198,7 +164,10 @@ def test_types_and_tres_of_a_cluster():
         ([node("n1"), node("n1")], "Two nodes have the name 'n1'"),
         ([{"name": "n1", "accelerators": None}], "Node 'n1': The accelerators must be a list"),
         ([{"name": "n1", "accelerators": ["a100"]}], "Node 'n1': The accelerators must be a list"),
-        ([node("n1", gpu(0), gpu(1, device_files=["/dev/nvidia0"]))], "Node 'n1': The accelerators at 0000:01:00.0 and 0000:02:00.0 have the same device file"),
+        (
+            [node("n1", gpu(0), gpu(1, device_files=["/dev/nvidia0"]))],
+            "Node 'n1': The accelerators at 0000:01:00.0 and 0000:02:00.0 have the same device file",
+        ),
         ([node("n 1", gpu(0))], "can't stand in a host list"),
     ],
 )
