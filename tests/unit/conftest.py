@@ -1,0 +1,97 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated hosts, fake commands and vendors' documents for the tests of gpu_facts."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import typing as t
+
+import pytest
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import Link, device_nodes, expand, simulated_tree
+
+DATA = pathlib.Path(__file__).parent.parent / "data"
+
+
+class SimulatedRoot:
+    """A device tree in a temporary directory, made from a list of devices, that a test can damage."""
+
+    def __init__(self, path: pathlib.Path, devices: list[dict[str, t.Any]]) -> None:
+        self.path = path
+        self.devices = expand(devices)
+        for name, content in simulated_tree(devices).items():
+            if isinstance(content, Link):
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                (path / name).symlink_to(content.target)
+            elif content is None:
+                (path / name).mkdir(parents=True, exist_ok=True)
+            else:
+                self.write(name, content)
+        for node in device_nodes(devices):
+            self.write(f"dev/{node.name}", "")
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file, whatever was there before."""
+        file = self.path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a link."""
+        (self.path / name).unlink()
+
+    def device(self, address: str, name: str) -> str:
+        """The path of a file of a PCI device, relative to the root."""
+        return f"sys/bus/pci/devices/{address}/{name}"
+
+
+@pytest.fixture
+def simulate(tmp_path: pathlib.Path) -> t.Callable[..., SimulatedRoot]:
+    """Make a simulated host from devices: simulate({"type": "a100", "count": 2})."""
+    return lambda *devices: SimulatedRoot(tmp_path / "root", list(devices))
+
+
+@pytest.fixture(autouse=True)
+def commands(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[str, str], pathlib.Path]:
+    """Put a shell script into PATH, where no vendor's command of this machine is."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    monkeypatch.setenv("PATH", str(directory))
+
+    def add(name: str, script: str) -> pathlib.Path:
+        file = directory / name
+        file.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+        file.chmod(0o755)
+        return file
+
+    return add
+
+
+@pytest.fixture
+def nvidia_smi(commands: t.Callable[[str, str], pathlib.Path]) -> t.Callable[..., None]:
+    """Install an nvidia-smi that answers with documents of tests/data, or with bytes."""
+
+    def install(document: str | bytes, listing: str = "/dev/null", rc: int = 0, said: str = "") -> None:
+        file = DATA / "nvidia_smi" / document if isinstance(document, str) else None
+        if file is None:
+            assert isinstance(document, bytes)
+            file = commands("document", "").with_name("document")
+            file.write_bytes(document)
+        lists = DATA / "nvidia_smi" / listing
+        commands("nvidia-smi", f'if [ "$*" = "-L" ]; then exec cat "{lists}"; fi\ncat "{file}"\necho "{said}"\nexit {rc}')
+
+    return install
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        status = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z" and os.path.exists(f"/proc/{pid}")
