@@ -12,7 +12,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm
 
 
 def slurm_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], here: str, cluster: dict[str, t.Any]) -> list[str]:
-    return _slurm_inventory.errors(groups, hostvars, here, cluster)
+    return _slurm_inventory.errors(groups, hostvars, here, cluster, hostvars.raw_get)
 
 
 def member_facts(hostvars: t.Any, host: str) -> dict[str, t.Any]:

@@ -60,6 +60,16 @@ def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str
     return errors
 
 
+def delegation_errors(raw_addresses: t.Mapping[str, t.Any]) -> list[str]:
+    """Addresses that a delegated task would resolve to another host: Ansible keeps the delegating host's inventory_hostname."""
+    return [
+        f"ansible_host of {host} is made of inventory_hostname, which means another host in delegated tasks: "
+        "write the name itself, or make it of a variable of its own."
+        for host, address in raw_addresses.items()
+        if "{{" in str(address) and "inventory_hostname" in str(address)
+    ]
+
+
 def munge_key_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     missing, distinct = [], set()
     for host, own in variables.items():
@@ -124,13 +134,20 @@ def errors(
     hostvars: t.Mapping[str, t.Mapping[str, t.Any]],
     here: str,
     cluster: t.Mapping[str, t.Any],
+    raw: t.Callable[[str], t.Mapping[str, t.Any]],
 ) -> list[str]:
-    """All that can be said from the inventory alone. cluster: name, partitions, settings, cgroup_settings."""
+    """All that can be said from the inventory alone.
+
+    here: the host a run computes on. cluster: name, partitions, settings, cgroup_settings. raw: a host's variables
+    before templates in them are resolved.
+    """
     found = group_errors(groups)
     variables = {host: hostvars[host] for host in member_names(groups)}
     keys = ("ansible_host", "ansible_port", "slurm_cluster_address", "munge_key")
     own = {host: {key: seen[key] for key in keys if key in seen} for host, seen in variables.items()}
     found += address_errors(own)
+    served = [host for group in ("slurm_controllers", "slurm_logins") for host in groups.get(group, [])]
+    found += delegation_errors({host: raw(host).get("ansible_host", "") for host in dict.fromkeys(served)})
     if not cluster["name"]:
         found.append("slurm_cluster_name is not set: give the cluster a name of small letters, digits, '_' and '-', in group_vars/all.")
     elif not NAME.fullmatch(str(cluster["name"])):
