@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import typing as t
 
@@ -86,12 +85,3 @@ def nvidia_smi(commands: t.Callable[[str, str], pathlib.Path]) -> t.Callable[...
         commands("nvidia-smi", f'if [ "$*" = "-L" ]; then exec cat "{lists}"; fi\ncat "{file}"\necho "{said}"\nexit {rc}')
 
     return install
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
-    try:
-        status = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return status.rsplit(")", 1)[1].split()[0] != "Z" and os.path.exists(f"/proc/{pid}")
