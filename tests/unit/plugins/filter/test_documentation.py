@@ -9,11 +9,10 @@ import inspect
 import pathlib
 import re
 
+import ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist as any_plugin
 import pytest
 import yaml
 from jinja2.nativetypes import NativeEnvironment
-
-import ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist as any_plugin
 
 FOLDER = pathlib.Path(any_plugin.__file__).resolve().parents[1] / "filter"
 PACKAGE = "ansible_collections.deephdc.accelerators.plugins.filter."
@@ -54,7 +53,7 @@ def rendered(value, environment, variables):
 
 
 EXAMPLES = [
-    pytest.param(name, task, expected, id="%s-%s" % (name, task["name"].replace(" ", "_")))
+    pytest.param(name, task, expected, id=name + "-" + task["name"].replace(" ", "_"))
     for name, document in DOCUMENTS.items()
     for task, expected in claims(document["EXAMPLES"])
 ]

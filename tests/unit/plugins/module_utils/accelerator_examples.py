@@ -10,15 +10,15 @@ def gpu(number=0, **changes):
     entry = {
         "kind": "gpu",
         "index": number,
-        "pci_address": "0000:%02x:00.0" % (number + 1),
+        "pci_address": f"0000:{number + 1:02x}:00.0",
         "vendor_id": "10de",
         "device_id": "20b0",
         "vendor": "nvidia",
         "model": "NVIDIA A100-SXM4-40GB",
         "type": "a100",
-        "uuid": "GPU-%d" % number,
+        "uuid": f"GPU-{number}",
         "driver": "nvidia",
-        "device_files": ["/dev/nvidia%d" % number],
+        "device_files": [f"/dev/nvidia{number}"],
         "sriov": None,
         "mig": None,
     }
@@ -30,12 +30,12 @@ def mig_gpu(number, profiles, **changes):
     """The same with MIG enabled; each GPU's instances have capability files of their own."""
     devices = [
         {
-            "uuid": "MIG-%d-%d" % (number, position),
+            "uuid": f"MIG-{number}-{position}",
             "profile": profile,
             "gpu_instance_id": position,
             "compute_instance_id": 0,
             "memory_mib": 9728,
-            "device_files": ["/dev/nvidia-caps/nvidia-cap%d" % (100 * number + 2 * position + offset) for offset in (0, 1)],
+            "device_files": [f"/dev/nvidia-caps/nvidia-cap{100 * number + 2 * position + offset}" for offset in (0, 1)],
         }
         for position, profile in enumerate(profiles)
     ]
@@ -43,7 +43,7 @@ def mig_gpu(number, profiles, **changes):
 
 
 def amd(number=0, **changes):
-    files = ["/dev/dri/renderD%d" % (128 + number), "/dev/dri/card%d" % number]
+    files = [f"/dev/dri/renderD{128 + number}", f"/dev/dri/card{number}"]
     return gpu(
         number,
         kind="accelerator",

@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _glue2
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
-
 
 HOST = "urn:ogf:ExecutionEnvironment:example.org:gpu1"
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 import time
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist
 from ClusterShell.NodeSet import NodeSet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist
-
 PREFIXES = st.sampled_from(["gpu", "n", "rack1-n", "10.0.0.", "/dev/nvidia", "a1b"])
-NUMBERS = st.integers(0, 130).flatmap(lambda number: st.sampled_from([str(number), "%02d" % number, "%03d" % number]))
+NUMBERS = st.integers(0, 130).flatmap(lambda number: st.sampled_from([str(number), f"{number:02}", f"{number:03}"]))
 NAMES = st.one_of(
     st.builds("".join, st.tuples(PREFIXES, NUMBERS)),
     st.builds("{0}{1}.site.org".format, PREFIXES, NUMBERS),
@@ -147,8 +146,19 @@ def test_one_dimension_agrees_with_clustershell(prefix, numbers, width):
         assert len(folded) == len(str(oracle))
 
 
-def test_5000_names_take_well_under_a_tenth_of_a_second():
-    names = ["gpu%d" % number for number in range(5000)]
-    start = time.process_time()
-    assert _hostlist.expand(_hostlist.fold(names)) == names
-    assert time.process_time() - start < 0.1
+def seconds_of(function, argument):
+    """The least of three measurements, as anything else the machine does only adds to it."""
+    times = []
+    for _attempt in range(3):
+        start = time.process_time()
+        function(argument)
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+@pytest.mark.parametrize("function", [_hostlist.fold, _hostlist.fold_ordered])
+def test_5000_names_take_well_under_a_tenth_of_a_second(function):
+    names = [f"gpu{number}" for number in range(5000)]
+    assert function(names) == "gpu[0-4999]"
+    assert seconds_of(function, names) < 0.1
+    assert seconds_of(_hostlist.expand, "gpu[0-4999]") < 0.1

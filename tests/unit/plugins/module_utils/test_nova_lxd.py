@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _nova_lxd
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu, mig_gpu
-
 
 VIRTUAL = {"total_vfs": None, "num_vfs": None, "is_vf": True}
 CAPABLE = {"total_vfs": 16, "num_vfs": 0, "is_vf": False}
@@ -47,7 +45,7 @@ def test_one_alias_can_not_have_two_device_types():
 
 
 def test_a_domain_nova_ignores_is_refused():
-    with pytest.raises(ValueError, match="10000:01:00.0"):
+    with pytest.raises(ValueError, match=r"10000:01:00\.0"):
         _nova_lxd.pci_entries([gpu(0, pci_address="10000:01:00.0")])
 
 

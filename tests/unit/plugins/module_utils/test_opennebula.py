@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 import yaml
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _opennebula
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
@@ -35,7 +34,7 @@ def test_the_keys_are_plain_in_yaml_because_ruby_reads_only_those_as_symbols():
 
 
 def test_another_pci_domain_is_refused():
-    with pytest.raises(ValueError, match="10000:01:00.0"):
+    with pytest.raises(ValueError, match=r"10000:01:00\.0"):
         _opennebula.pci_filters([gpu(0, pci_address="10000:01:00.0")])
 
 

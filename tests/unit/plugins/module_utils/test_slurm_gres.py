@@ -9,11 +9,10 @@ import re
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist, _slurm_gres
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def node(name, *accelerators):
@@ -266,7 +265,7 @@ def test_every_gpu_is_scheduled_or_explained(accelerators):
 
 @given(st.lists(HOSTS, max_size=5), st.integers(0, 3), st.randoms(use_true_random=False))
 def test_order_of_nodes_and_devices_does_not_matter(hosts, shards, random):
-    nodes = [node("gpu%d" % number, *accelerators) for number, accelerators in enumerate(hosts)]
+    nodes = [node(f"gpu{number}", *accelerators) for number, accelerators in enumerate(hosts)]
     shuffled = [node(entry["name"], *random.sample(entry["accelerators"], len(entry["accelerators"]))) for entry in nodes]
     random.shuffle(shuffled)
     assert _slurm_gres.gres_conf(nodes, shards) == _slurm_gres.gres_conf(shuffled, shards)
@@ -280,7 +279,7 @@ def test_a_gres_type_has_only_characters_slurm_takes(accelerators):
 
 
 def test_5000_nodes_of_8_gpus_take_at_most_two_seconds():
-    nodes = [node("gpu%d" % number, *[gpu(position) for position in range(8)]) for number in range(5000)]
+    nodes = [node(f"gpu{number}", *[gpu(position) for position in range(8)]) for number in range(5000)]
     start = time.process_time()
     text = _slurm_gres.gres_conf(nodes)
     assert time.process_time() - start <= 2

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _vfio
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
