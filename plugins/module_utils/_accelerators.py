@@ -239,7 +239,7 @@ def _mig_device(root, entry, device):
 def _add_amd(root, entries, budget):
     # type: (str, list[dict[str, Any]], TimeBudget) -> None
     keys = ("model", "uuid", "serial", "memory_mib")
-    told = dict((entry["pci_address"], _amd.read_sysfs(root, entry["pci_address"])) for entry in entries)
+    told = {entry["pci_address"]: _amd.read_sysfs(root, entry["pci_address"]) for entry in entries}
     gpus = [entry for entry in entries if entry["kind"] == "gpu"]
     # rocm-smi takes a second and reads the same sysfs: it is only asked for what is not found there.
     is_incomplete = any(told[entry["pci_address"]][key] is None for entry in gpus for key in keys)

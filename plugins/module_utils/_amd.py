@@ -79,7 +79,7 @@ def parse_document(text):
     document = json.loads(text[text.find("{"):])  # warnings may stand before it
     gpus = {}
     for card in document.values():
-        values = dict((key.lower(), value) for key, value in card.items()) if isinstance(card, dict) else {}
+        values = {key.lower(): value for key, value in card.items()} if isinstance(card, dict) else {}
         address = canonical_address(str(values.get("pci bus", "")))
         if address:
             memory = str(values.get("vram total memory (b)", ""))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import CommandResult
 
 _VERSION = r"(\d+(?:\.\d+)+)"
+# No failing command needs more characters to say why.
+_MAXIMUM_MESSAGES = 20000
 _ANY_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 _LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
 
@@ -74,7 +76,7 @@ def proc_information(root):
         address = canonical_address(name)
         if address:
             lines = (read_text(os.path.join(directory, name, "information")) or "").splitlines()
-            values = dict((key.strip(), value.strip()) for key, _colon, value in (line.partition(":") for line in lines))
+            values = {key.strip(): value.strip() for key, _colon, value in (line.partition(":") for line in lines)}
             minor = values.get("Device Minor", "")
             uuid = values.get("GPU UUID", "")
             found[address] = {
@@ -104,7 +106,7 @@ def query_smi(budget):
         return answer
     result = run_bounded([command, "-q", "-x"], budget)
     text = result.stdout.decode("utf-8", "replace")
-    messages = _outside_document(text) + "\n" + result.stderr.decode("utf-8", "replace")
+    messages = (result.stderr.decode("utf-8", "replace") + "\n" + _outside_document(text))[:_MAXIMUM_MESSAGES]
     if result.timed_out:
         answer["problems"].append(("nvidia_smi_timeout", "nvidia-smi gave no answer within %g seconds" % budget.seconds, None))
         return answer
@@ -112,9 +114,8 @@ def query_smi(budget):
     if mismatch:
         version = re.search(r"NVML library version:\s*" + _VERSION, messages)
         answer["library_version"] = version.group(1) if version else None
-        answer["problems"].append(
-            ("driver_mismatch", "the NVML library%s does not fit the loaded kernel module" % (" " + version.group(1) if version else ""), None)
-        )
+        library = "the NVML library " + version.group(1) if version else "the NVML library"
+        answer["problems"].append(("driver_mismatch", library + " does not fit the loaded kernel module", None))
         return answer
     try:
         answer["library_version"], answer["gpus"] = parse_document(text)
@@ -123,7 +124,7 @@ def query_smi(budget):
             answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is unreadable: %s" % error, None))
     else:
         if u"\ufffd" in text:
-            answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is not valid UTF-8, wrong bytes were replaced", None))
+            answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is not UTF-8, wrong bytes were replaced", None))
         if any(gpu["mig_enabled"] and gpu["mig_devices"] for gpu in answer["gpus"].values()):
             _name_mig_devices(answer["gpus"], command, budget, answer["problems"])
     if result.rc != 0:
@@ -221,7 +222,7 @@ def _name_mig_devices(gpus, command, budget, problems):
     """Profile and uuid are not in the XML document, only in the list."""
     result = run_bounded([command, "-L"], budget)
     if result.timed_out:
-        problems.append(("nvidia_smi_timeout", "nvidia-smi -L gave no answer within the %g seconds for all commands" % budget.seconds, None))
+        problems.append(("nvidia_smi_timeout", "nvidia-smi -L gave no answer within %g seconds for all" % budget.seconds, None))
     elif result.rc != 0:
         problems.append(("nvidia_smi_failed", "nvidia-smi -L failed with return value %s" % result.rc, None))
     names = parse_list(result.stdout.decode("utf-8", "replace"))

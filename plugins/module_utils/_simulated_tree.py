@@ -10,6 +10,7 @@ Pure functions: a list of devices in, a mapping of paths out. The module gpu_sim
 from __future__ import annotations
 
 import copy
+import re
 import typing as t
 import uuid
 
@@ -21,31 +22,46 @@ Device = t.Dict[str, t.Any]
 
 DRIVER_VERSION = "550.163.01"
 
+def _row(ids: str, class_: str, model: str, gen: int, memory_mib: int | None = None) -> Device:
+    vendor_id, device_id = ids.split(":")
+    return {"vendor_id": vendor_id, "device_id": device_id, "class": class_, "model": model, "pcie_gen": gen, "memory_mib": memory_mib}
+
+
 # What lspci, nvidia-smi and the data sheets say about the devices that can be asked for by name alone.
 CATALOGUE: dict[str, Device] = {
-    "p100": {"vendor_id": "10de", "device_id": "15f9", "class": "030200", "model": "Tesla P100-SXM2-16GB", "pcie_gen": 3},
-    "v100": {"vendor_id": "10de", "device_id": "1db1", "class": "030200", "model": "Tesla V100-SXM2-16GB", "pcie_gen": 3},
-    "t4": {"vendor_id": "10de", "device_id": "1eb8", "class": "030200", "model": "Tesla T4", "pcie_gen": 3},
-    "a100": {"vendor_id": "10de", "device_id": "20b2", "class": "030200", "model": "NVIDIA A100-SXM4-80GB", "pcie_gen": 4},
-    "h100": {"vendor_id": "10de", "device_id": "2330", "class": "030200", "model": "NVIDIA H100 80GB HBM3", "pcie_gen": 5},
-    "h200": {"vendor_id": "10de", "device_id": "2335", "class": "030200", "model": "NVIDIA H200", "pcie_gen": 5},
-    "b200": {"vendor_id": "10de", "device_id": "2901", "class": "030200", "model": "NVIDIA B200", "pcie_gen": 5},
-    "l4": {"vendor_id": "10de", "device_id": "27b8", "class": "030200", "model": "NVIDIA L4", "pcie_gen": 4},
-    "l40s": {"vendor_id": "10de", "device_id": "26b9", "class": "030200", "model": "NVIDIA L40S", "pcie_gen": 4},
-    "rtx3090": {"vendor_id": "10de", "device_id": "2204", "class": "030000", "model": "NVIDIA GeForce RTX 3090", "pcie_gen": 4},
-    "rtx4090": {"vendor_id": "10de", "device_id": "2684", "class": "030000", "model": "NVIDIA GeForce RTX 4090", "pcie_gen": 4},
-    "rtx6000_ada": {"vendor_id": "10de", "device_id": "26b1", "class": "030000", "model": "NVIDIA RTX 6000 Ada Generation", "pcie_gen": 4},
-    "mi100": {"vendor_id": "1002", "device_id": "738c", "class": "038000", "model": "AMD Instinct MI100", "memory_mib": 32752, "pcie_gen": 4},
-    "mi210": {"vendor_id": "1002", "device_id": "740f", "class": "038000", "model": "AMD Instinct MI210", "memory_mib": 65520, "pcie_gen": 4},
-    "mi250x": {"vendor_id": "1002", "device_id": "7408", "class": "038000", "model": "AMD Instinct MI250X", "memory_mib": 65520, "pcie_gen": 4},
-    "mi300x": {"vendor_id": "1002", "device_id": "74a1", "class": "120000", "model": "AMD Instinct MI300X", "memory_mib": 196592, "pcie_gen": 5},
-    "max1550": {"vendor_id": "8086", "device_id": "0bd5", "class": "038000", "model": "Intel Data Center GPU Max 1550", "memory_mib": 131072, "pcie_gen": 5},
-    "flex170": {"vendor_id": "8086", "device_id": "56c0", "class": "038000", "model": "Intel Data Center GPU Flex 170", "memory_mib": 16384, "pcie_gen": 4},
+    "p100": _row("10de:15f9", "030200", "Tesla P100-SXM2-16GB", gen=3),
+    "v100": _row("10de:1db1", "030200", "Tesla V100-SXM2-16GB", gen=3),
+    "t4": _row("10de:1eb8", "030200", "Tesla T4", gen=3),
+    "a100": _row("10de:20b2", "030200", "NVIDIA A100-SXM4-80GB", gen=4),
+    "h100": _row("10de:2330", "030200", "NVIDIA H100 80GB HBM3", gen=5),
+    "h200": _row("10de:2335", "030200", "NVIDIA H200", gen=5),
+    "b200": _row("10de:2901", "030200", "NVIDIA B200", gen=5),
+    "l4": _row("10de:27b8", "030200", "NVIDIA L4", gen=4),
+    "l40s": _row("10de:26b9", "030200", "NVIDIA L40S", gen=4),
+    "rtx3090": _row("10de:2204", "030000", "NVIDIA GeForce RTX 3090", gen=4),
+    "rtx4090": _row("10de:2684", "030000", "NVIDIA GeForce RTX 4090", gen=4),
+    "rtx6000_ada": _row("10de:26b1", "030000", "NVIDIA RTX 6000 Ada Generation", gen=4),
+    "mi100": _row("1002:738c", "038000", "AMD Instinct MI100", gen=4, memory_mib=32752),
+    "mi210": _row("1002:740f", "038000", "AMD Instinct MI210", gen=4, memory_mib=65520),
+    "mi250x": _row("1002:7408", "038000", "AMD Instinct MI250X", gen=4, memory_mib=65520),
+    "mi300x": _row("1002:74a1", "120000", "AMD Instinct MI300X", gen=5, memory_mib=196592),
+    "max1550": _row("8086:0bd5", "038000", "Intel Data Center GPU Max 1550", gen=5, memory_mib=131072),
+    "flex170": _row("8086:56c0", "038000", "Intel Data Center GPU Flex 170", gen=4, memory_mib=16384),
 }
 
 _DRIVERS = {"10de": "nvidia", "1002": "amdgpu", "8086": "xe"}
 _DRM_DRIVERS = ("amdgpu", "i915", "xe", "nouveau", "ast")
 _RATES = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
+
+_FORMS = (
+    ("vendor_id", r"[0-9a-f]{4}", "4 hexadecimal digits"),
+    ("device_id", r"[0-9a-f]{4}", "4 hexadecimal digits"),
+    ("class", r"[0-9a-f]{6}", "6 hexadecimal digits"),
+    ("subsystem_id", r"[0-9a-f]{4}:[0-9a-f]{4}", "of the form 10de:147f"),
+    ("driver", r"[a-zA-Z0-9_-]*", "the name of a kernel driver"),
+    ("driver_version", r"[0-9.]+", "a version"),
+    ("local_cpus", r"[0-9,-]*", "a list of CPUs such as 0-3"),
+)
 
 
 class Link(t.NamedTuple):
@@ -148,6 +164,9 @@ def _complete(item: Device) -> Device:
     }  # fmt: skip
     device.update(copy.deepcopy(CATALOGUE.get(str(type_), {})))
     device.update(copy.deepcopy(given))
+    for key in ("vendor_id", "device_id", "subsystem_id", "class"):
+        device[key] = device[key].lower() if isinstance(device[key], str) else device[key]
+    _check_form(device)
     if device["pci_address"]:
         address = canonical_address(device["pci_address"])
         if address is None:
@@ -155,6 +174,14 @@ def _complete(item: Device) -> Device:
         device["pci_address"] = address
     device.setdefault("driver", _DRIVERS.get(device["vendor_id"], ""))
     return device
+
+
+def _check_form(device: Device) -> None:
+    """What is written here becomes names and contents of files."""
+    for key, pattern, form in _FORMS:
+        value = device.get(key)
+        if value is not None and not re.fullmatch(pattern, str(value)):
+            raise ValueError(f"the {key} of {device['type']} is {value!r}, which is not {form}")
 
 
 def _number_devices(devices: list[Device]) -> None:

@@ -118,7 +118,7 @@ ansible_facts:
           type: str
           sample: NVIDIA A100-SXM4-80GB
         type:
-          description: Short name for schedulers, of small letters, digits and C(_). A device without one gets a slug of its model or its ids.
+          description: Short name for schedulers, of small letters, digits and C(_). An unknown device gets a slug of its model or ids.
           type: str
           sample: a100
         memory_mib:

@@ -165,6 +165,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     present = module.params["state"] == "present"
+    if present and module.params["devices"] is None:  # given as null, which required_if lets pass
+        module.fail_json(msg="state is present but devices is empty: give a list of devices, or [] for a host without any")
     real = compute_gpu_addresses("/")
     if present and module.params["devices"] and real:
         module.fail_json(msg=f"gpu_simulator_devices cannot be simulated on this host, it has a real GPU at {real[0]}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _amd
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import PROBLEMS, compute_gpu_addresses, gather, kind_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import CATALOGUE
@@ -414,7 +413,12 @@ def test_rocm_smi_tells_what_sysfs_does_not(simulate, commands, data):
 
 @pytest.mark.parametrize(
     ("script", "problem"),
-    [("exit 2", "rocm_smi_failed"), ("echo '{'", "rocm_smi_unreadable"), ("echo '[1]'", "rocm_smi_unreadable"), ("sleep 60", "rocm_smi_timeout")],
+    [
+        ("exit 2", "rocm_smi_failed"),
+        ("echo '{'", "rocm_smi_unreadable"),
+        ("echo '[1]'", "rocm_smi_unreadable"),
+        ("sleep 60", "rocm_smi_timeout"),
+    ],
 )
 def test_broken_rocm_smi(simulate, commands, script, problem):
     commands("rocm-smi", script)

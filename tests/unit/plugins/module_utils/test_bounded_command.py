@@ -8,7 +8,6 @@ import pathlib
 import time
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
 from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import TimeBudget, find_command, run_bounded
 
@@ -16,7 +15,6 @@ HANGING = {
     "sleeps": "exec sleep 60",
     "ignores SIGTERM": "trap '' TERM HUP INT; while :; do sleep 60; done",
     "leaves a child that holds the pipes": "trap '' TERM; sh -c \"trap '' TERM; echo \\$\\$ >{pid}; exec sleep 60\" & sleep 0.1; wait",
-    "writes for ever": "exec yes",
 }
 
 
@@ -73,6 +71,12 @@ def test_all_commands_share_the_time(simulate, commands):
 def test_output_errors_and_return_value(commands):
     command = commands("fails", "echo out; echo err >&2; exit 14")
     assert run_bounded([str(command)], TimeBudget(10)) == (14, b"out\n", b"err\n", False)
+
+
+def test_a_command_that_writes_for_ever_is_ended(simulate, commands):
+    commands("nvidia-smi", "exec yes")
+    (entry,) = gather(str(simulate({"type": "a100"})), timeout=20)
+    assert [found["problem"] for found in entry["health"]] == ["nvidia_smi_failed"]
 
 
 def test_a_command_that_cannot_be_started(tmp_path):

@@ -7,10 +7,16 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu_names import (
+    AMD,
+    INTEL,
+    NVIDIA,
+    TYPES_BY_ID,
+    marketing_name,
+    short_type,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu_names import AMD, INTEL, NVIDIA, TYPES_BY_ID, marketing_name, short_type
 
 
 @pytest.mark.parametrize(

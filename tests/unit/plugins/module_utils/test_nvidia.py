@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia
 
 
@@ -55,7 +54,8 @@ def test_warnings_around_the_document():
 def test_list_of_mig_devices():
     text = (
         "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-a)\n  MIG 1g.5gb      Device  0: (UUID: MIG-x)\n"
-        "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-b)\n  MIG 1c.3g.20gb  Device  0: (UUID: MIG-y)\n  MIG 1g.10gb+me Device 12: (UUID: MIG-z)\n"
+        "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-b)\n  MIG 1c.3g.20gb  Device  0: (UUID: MIG-y)\n"
+        "  MIG 1g.10gb+me Device 12: (UUID: MIG-z)\n"
     )
     assert _nvidia.parse_list(text) == {
         ("GPU-a", 0): ("1g.5gb", "MIG-x"),

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _pci
 
 
@@ -29,7 +28,15 @@ def test_canonical_address(text, expected):
 
 @pytest.mark.parametrize(
     ("speed", "generation"),
-    [("2.5 GT/s PCIe", 1), ("5.0 GT/s PCIe", 2), ("8 GT/s", 3), ("16.0 GT/s PCIe", 4), ("32.0 GT/s PCIe", 5), ("64.0 GT/s PCIe", 6), ("Unknown", None)],
+    [
+        ("2.5 GT/s PCIe", 1),
+        ("5.0 GT/s PCIe", 2),
+        ("8 GT/s", 3),
+        ("16.0 GT/s PCIe", 4),
+        ("32.0 GT/s PCIe", 5),
+        ("64.0 GT/s PCIe", 6),
+        ("Unknown", None),
+    ],
 )
 def test_link(simulate, speed, generation):
     root = simulate({"type": "a100"})
@@ -40,7 +47,9 @@ def test_link(simulate, speed, generation):
 
 def test_names_of_many_devices(tmp_path):
     file = tmp_path / "pci.ids"
-    file.write_bytes(b"0001  First\n\t0001  One [caf\xe9]\n10de  NVIDIA\n\t20b0  GA100 [A100]\n\t\t10de 1450  X\nC 03  Display\n\t00  VGA\n")
+    file.write_bytes(
+        b"0001  First\n\t0001  One [caf\xe9]\n10de  NVIDIA\n\t20b0  GA100 [A100]\n\t\t10de 1450  X\nC 03  Display\n\t00  VGA\n"
+    )
     wanted = [("0001", "0001"), ("10de", "20b0"), ("10de", "0001"), ("ffff", "20b0"), ("", "")]
     assert _pci.pci_ids_names(wanted, (str(file),)) == {("0001", "0001"): "One [caf�]", ("10de", "20b0"): "GA100 [A100]"}
     assert _pci.pci_ids_names(wanted, (str(tmp_path / "none"),)) == {}

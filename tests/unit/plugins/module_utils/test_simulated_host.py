@@ -1,0 +1,190 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated devices on a host: made, kept, changed, removed, and nothing else touched."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_host import (
+    MANIFEST,
+    TMPFILES_PATH,
+    SimulatedHost,
+    SimulationError,
+)
+
+TWO_AND_ONE = [{"type": "a100", "count": 2}, {"type": "mi210"}]
+
+
+class Host(SimulatedHost):
+    """A host whose device nodes are files that name their numbers, as only root may make real ones."""
+
+    def node_numbers(self, path):
+        text = pathlib.Path(path).read_text()
+        return tuple(int(number) for number in text.split(":")) if ":" in text else None
+
+    def make_node(self, path, major, minor):
+        with open(path, "x") as stream:
+            stream.write(f"{major}:{minor}")
+
+
+@pytest.fixture
+def system(tmp_path):
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "null").write_text("1:3")
+    return tmp_path
+
+
+@pytest.fixture
+def host(system):
+    return Host(str(system / "var" / "gpu_simulator"), str(system))
+
+
+def contents(directory):
+    return {
+        str(path.relative_to(directory)): os.readlink(path) if path.is_symlink() else path.read_text()
+        for path in sorted(directory.rglob("*"))
+        if path.is_symlink() or path.is_file()
+    }
+
+
+def change(host, devices, keep=True, **options):
+    planned = host.plan(devices, keep, **options)
+    planned.apply()
+    assert not host.plan(devices, keep, **options).is_needed, "a second run changes something"
+    return planned
+
+
+def test_what_is_made_is_what_gpu_facts_reads(host, system):
+    planned = change(host, TWO_AND_ONE)
+    assert planned.device_files == ["/dev/nvidia0", "/dev/nvidia1", "/dev/dri/renderD128"]
+    assert (system / "dev" / "nvidia1").read_text() == "195:1"
+    entries = gather(host.root)
+    assert [entry["type"] for entry in entries] == ["a100", "a100", "mi210"]
+    assert [entry["device_files"] for entry in entries] == [["/dev/nvidia0"], ["/dev/nvidia1"], ["/dev/dri/renderD128"]]
+    assert [entry["health"] for entry in entries] == [[], [], []]
+    assert (system / TMPFILES_PATH).read_text().splitlines()[1:] == [
+        "d /dev/dri 0755 root root -",
+        "c /dev/nvidia0 0666 root root - 195:0",
+        "c /dev/nvidia1 0666 root root - 195:1",
+        "c /dev/dri/renderD128 0666 root root - 226:128",
+    ]
+
+
+def test_a_node_that_goes_away_is_missing_and_comes_back(host, system):
+    change(host, TWO_AND_ONE)
+    (system / "dev" / "nvidia0").unlink()
+    assert [found["problem"] for found in gather(host.root)[0]["health"]] == ["device_file_missing"]
+    assert change(host, TWO_AND_ONE).is_needed
+    assert gather(host.root)[0]["health"] == []
+
+
+def test_a_damaged_file_is_repaired(host, system):
+    change(host, TWO_AND_ONE)
+    before = contents(system)
+    (pathlib.Path(host.root) / "proc/driver/nvidia/version").write_text("damaged")
+    (pathlib.Path(host.root) / "sys/bus/pci/devices/0000:01:00.0").unlink()
+    assert change(host, TWO_AND_ONE).diff["before"] == "proc/driver/nvidia/version: damaged\n"
+    assert contents(system) == before
+
+
+def test_fewer_devices(host, system):
+    change(host, TWO_AND_ONE)
+    change(host, [{"type": "a100"}])
+    assert sorted(path.name for path in (system / "dev").iterdir() if path.is_file()) == ["null", "nvidia0"]
+    assert [entry["type"] for entry in gather(host.root)] == ["a100"]
+    assert list(pathlib.Path(host.root).rglob("*0000:02:00.0*")) == []
+
+
+def test_no_devices_at_all(host, system):
+    change(host, TWO_AND_ONE)
+    change(host, [])
+    assert gather(host.root) == []
+    assert not (system / TMPFILES_PATH).exists()
+
+
+def test_absent_leaves_nothing_of_ours_and_all_else(host, system):
+    assert not host.plan([], keep=False).is_needed
+    before = contents(system)
+    change(host, TWO_AND_ONE)
+    own = pathlib.Path(host.root) / "sys" / "mine"
+    own.write_text("not made by gpu_simulator")
+    change(host, [], keep=False)
+    assert contents(system) == {**before, "var/gpu_simulator/sys/mine": "not made by gpu_simulator"}
+
+
+def test_absent_removes_the_root(host, system):
+    change(host, TWO_AND_ONE)
+    change(host, [], keep=False)
+    assert not pathlib.Path(host.root).exists()
+
+
+def test_check_mode_plans_only(host, system):
+    before = contents(system)
+    planned = host.plan(TWO_AND_ONE, keep=True)
+    assert planned.is_needed and "/dev/nvidia0: character device 195:0" in planned.diff["after"]
+    assert contents(system) == before
+
+
+@pytest.mark.parametrize("numbers", ["195:0", "1:3", "a file"])
+def test_a_node_of_somebody_else_is_neither_used_nor_removed(host, system, numbers):
+    (system / "dev" / "nvidia0").write_text(numbers)
+    with pytest.raises(SimulationError, match="nvidia0, which is there already and was not made by gpu_simulator"):
+        host.plan([{"type": "a100"}], keep=True)
+    assert (system / "dev" / "nvidia0").read_text() == numbers
+
+
+def test_a_node_that_took_the_place_of_ours_is_not_removed(host, system):
+    change(host, [{"type": "a100"}])
+    (system / "dev" / "nvidia0").write_text("1:3")
+    change(host, [], keep=False)
+    assert (system / "dev" / "nvidia0").read_text() == "1:3"
+
+
+def test_nodes_stay_on_a_host_that_got_a_real_gpu(host, system):
+    change(host, [{"type": "a100"}])
+    change(host, [], keep=False, may_remove_nodes=False)
+    assert (system / "dev" / "nvidia0").exists() and not pathlib.Path(host.root).exists()
+
+
+def test_a_file_of_somebody_else_is_not_overwritten(host):
+    file = pathlib.Path(host.root) / "proc/driver/nvidia/version"
+    file.parent.mkdir(parents=True)
+    file.write_text("real")
+    with pytest.raises(SimulationError, match="was not made by gpu_simulator"):
+        host.plan([{"type": "a100"}], keep=True)
+
+
+@pytest.mark.parametrize("target", [[{"type": "a100"}], [{"type": "t4", "count": 3}], None])
+def test_a_killed_run_is_completed_or_undone_by_the_next(host, system, target):
+    change(host, TWO_AND_ONE)
+    number_of_steps = len(host.plan(target or [], keep=target is not None).steps)
+    undisturbed = None
+    for killed_after in sorted({*range(0, number_of_steps, 7), 1, number_of_steps - 1}):
+        planned = host.plan(target or [], keep=target is not None)
+        for step in planned.steps[:killed_after]:
+            step()
+        change(host, target or [], keep=target is not None)
+        undisturbed = undisturbed or contents(system)
+        assert contents(system) == undisturbed
+        change(host, TWO_AND_ONE)
+
+
+def test_a_damaged_manifest_stops_before_anything_is_removed(host):
+    change(host, TWO_AND_ONE)
+    (pathlib.Path(host.root) / MANIFEST).write_text("{")
+    with pytest.raises(SimulationError, match="is damaged"):
+        host.plan([], keep=False)
+
+
+def test_the_real_root_is_refused(system):
+    with pytest.raises(SimulationError, match=r"^gpu_simulator_root is "):
+        Host(str(system) + "/var/..", str(system))
+
+
+def test_wrong_devices_name_the_variable(host):
+    with pytest.raises(SimulationError, match=r"^gpu_simulator_devices is wrong: the type a101 is not known"):
+        host.plan([{"type": "a101"}], keep=True)
