@@ -67,7 +67,7 @@ def unschedulable(accelerators: Sequence[Accelerator]) -> List[Dict[str, Optiona
         reasons = [obstacle] if obstacle else []
         if not reasons and is_mig(accelerator):
             reasons = [
-                "its MIG instance {0} has no device files under /dev/nvidia-caps".format(
+                "its MIG instance {0} lacks device files under /dev/nvidia-caps".format(
                     _text(mig.get("uuid")) or _text(mig.get("profile")) or "of unknown name"
                 )
                 for mig in _mig_devices(accelerator)
@@ -150,6 +150,8 @@ def _obstacle(accelerator: Accelerator) -> Optional[str]:
     sriov = accelerator.get("sriov") or {}
     if not driver:
         return "no kernel driver is bound to it"
+    if any(found.get("problem") == "fallen_off_bus" for found in accelerator.get("health") or []):
+        return "it has fallen off the bus, the device does not answer any more"
     if driver in _USELESS_DRIVERS:
         return _USELESS_DRIVERS[driver]
     if sriov.get("is_vf"):
@@ -163,7 +165,7 @@ def _obstacle(accelerator: Accelerator) -> Optional[str]:
         if not devices:
             return "MIG mode is enabled but no MIG instance exists"
         if not any(_mig_files(accelerator, mig) for mig in devices):
-            return "none of its MIG instances has device files under /dev/nvidia-caps"
+            return "all of its MIG instances lack device files under /dev/nvidia-caps"
     return None
 
 
@@ -181,10 +183,11 @@ def _mig_devices(accelerator: Accelerator) -> List[Mapping[str, Any]]:
 
 
 def _mig_files(accelerator: Accelerator, mig: Mapping[str, Any]) -> Tuple[str, ...]:
-    """The GPU's own file and the instance's capability files; empty where the latter are unknown."""
+    """The GPU's own file and the instance's capability files; empty where one of the latter is missing."""
     card = _files(accelerator)[0]
     capabilities = [str(path) for path in mig.get("device_files") or [] if path != card]
-    return (card, *capabilities) if capabilities else ()
+    # One for the GPU instance and one for the compute instance in it: a job needs both.
+    return (card, *capabilities) if len(capabilities) >= 2 else ()
 
 
 def usable_instances(accelerator: Accelerator) -> List[Mapping[str, Any]]:

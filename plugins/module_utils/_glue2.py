@@ -19,7 +19,7 @@ _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
 def accelerator_environments(accelerators: Sequence[Accelerator], resource: str) -> List[Dict[str, Any]]:
-    """One AcceleratorEnvironment for each model that jobs on the host can use.
+    """One AcceleratorEnvironment for each model that jobs on the host can use; Type is GPU or Accelerator.
 
     LogicalAccelerators is what jobs can be given: MIG instances count one each. Attributes without a known value are
     absent, as GLUE's placeholders would be read as facts.
@@ -37,7 +37,7 @@ def accelerator_environments(accelerators: Sequence[Accelerator], resource: str)
         environment: Dict[str, Any] = {
             "ID": ":".join([resource, name, memory] if memory else [resource, name]),
             "Name": name,
-            "Type": "GPU",
+            "Type": "GPU" if members[0]["kind"] == "gpu" else "Accelerator",
             "PhysicalAccelerators": len(members),
             "LogicalAccelerators": len(units(members)),
             "Associations": {"ExecutionEnvironmentID": [resource]},

@@ -15,7 +15,7 @@ import functools
 import itertools
 import operator
 import re
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Tuple
 
 # SLURM's own bound (MAX_SLURM_NODES); without one, a typing error such as n[1-9999999999] eats all memory.
 MAX_HOSTS = 65536
@@ -77,8 +77,9 @@ def expand(expression: str) -> List[str]:
 
 
 def _checked(names: Iterable[str]) -> List[str]:
-    if isinstance(names, (str, bytes)):
-        raise ValueError("A list of names is expected, not the single text {0!r}.".format(names))
+    # Not only lists: the templates' map() and select() give generators.
+    if isinstance(names, (str, bytes, Mapping)) or not isinstance(names, Iterable):
+        raise ValueError("A list of names is expected, not {0!r}.".format(names))
     checked = list(names)
     for name in checked:
         if not isinstance(name, str) or not name:

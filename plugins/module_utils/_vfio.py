@@ -23,6 +23,8 @@ def ids(accelerators: Sequence[Accelerator], peer_ids: Optional[Mapping[str, Opt
     :returns: an empty string where there is nothing to pass through.
     :raises ValueError: the input is not a list of accelerators, or the ids of a device in a group aren't known.
     """
+    if peer_ids is not None and not isinstance(peer_ids, Mapping):
+        raise ValueError("The peer_ids must be a dictionary of ids by PCI address, not {0!r}.".format(peer_ids))
     others = dict(peer_ids or {})
     chosen = [accelerator for accelerator in assignable(accelerators) if not (accelerator.get("sriov") or {}).get("is_vf")]
     own = {accelerator["pci_address"]: "{0}:{1}".format(accelerator["vendor_id"], accelerator["device_id"]) for accelerator in chosen}

@@ -9,9 +9,9 @@ import re
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist, _slurm_gres
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerators, _hostlist, _slurm_gres
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
@@ -28,6 +28,7 @@ UNUSABLE = [
     ({"device_files": []}, "no device file"),
     ({"sriov": {"total_vfs": 16, "num_vfs": 4, "is_vf": False}}, "divided into 4"),
     ({"sriov": {"total_vfs": None, "num_vfs": None, "is_vf": True}}, "virtual function"),
+    ({"health": [{"problem": "fallen_off_bus", "message": "0000:02:00.0: it does not answer."}]}, "fallen off the bus"),
     ({"mig": {"capable": True, "enabled": True, "devices": []}}, "no MIG instance"),
     ({"mig": {"capable": True, "enabled": True, "devices": None}}, "no MIG instance"),
     (
@@ -81,7 +82,7 @@ def test_console_graphics_are_neither_scheduled_nor_complained_about():
 
 def test_a_mig_instance_without_files_is_named_and_the_others_are_used():
     half = mig_gpu(0, ["1g.10gb", "1g.10gb"])
-    half["mig"]["devices"][1]["device_files"] = []
+    half["mig"]["devices"][1]["device_files"].pop()
     assert _slurm_gres.gres_of([half]) == "gpu:a100_1g.10gb:1"
     (entry,) = _slurm_gres.unschedulable([half])
     assert "MIG-0-1" in entry["reason"]
@@ -181,6 +182,30 @@ def test_shards_must_be_a_whole_number(shards):
         _slurm_gres.gres_of([gpu(0)], shards)
 
 
+def test_what_gpu_facts_reads_from_a_host(simulate):
+    root = simulate({"type": "a100", "count": 2}, {"type": "t4", "driver": "vfio-pci"}, {"type": "mi300x"})
+    accelerators = _accelerators.gather(str(root), pci_ids_paths=())
+    assert _slurm_gres.gres_of(accelerators) == "gpu:a100:2,gpu:mi300x:1"
+    assert [entry["model"] for entry in _slurm_gres.unschedulable(accelerators)] == [accelerators[2]["model"]]
+
+
+def test_what_gpu_facts_reads_from_a_host_with_mig(simulate, nvidia_smi):
+    nvidia_smi("a100_mig.xml", listing="a100_mig_list.txt")
+    instances = [{"gpu_instance_id": number, "compute_instance_id": 0} for number in (7, 8, 1)]
+    root = simulate(
+        {"type": "a100", "pci_address": "0000:41:00.0", "mig_devices": instances}, {"type": "a100", "pci_address": "0000:81:00.0"}
+    )
+    for minor in (12, 13, 21, 22, 30, 31):
+        root.write(f"dev/nvidia-caps/nvidia-cap{minor}", "")
+    accelerators = _accelerators.gather(str(root), pci_ids_paths=())
+    assert _slurm_gres.gres_of(accelerators) == "gpu:a100:1,gpu:a100_1g.10gb:2,gpu:a100_3g.40gb:1"
+    assert _slurm_gres.gres_conf([node("gpu1", *accelerators)]).count("MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap") == 3
+
+
+# An example takes longer than hypothesis's deadline when the machine is busy.
+settings.register_profile("no_deadline", deadline=None)
+settings.load_profile("no_deadline")
+
 # --- properties -----------------------------------------------------------------------------------------------------
 
 PROFILES = st.sampled_from(["1g.10gb", "1g.10gb+me", "2g.20gb", "1c.3g.40gb"])
@@ -209,11 +234,13 @@ def usable(accelerators):
     """What a host offers, counted another way than the code does: by the facts each entry was built with."""
     total = 0
     for entry in accelerators:
-        works = entry["kind"] != "console" and entry["driver"] in ("nvidia", "amdgpu") and entry["device_files"]
+        works = entry["kind"] != "console" and not entry.get("health") and entry["driver"] in ("nvidia", "amdgpu") and entry["device_files"]
         sriov = entry["sriov"] or {}
         if works and not sriov.get("num_vfs") and not sriov.get("is_vf"):
             mig = entry["mig"] or {}
-            total += len([device for device in mig.get("devices") or [] if device["device_files"]]) if mig.get("enabled") else 1
+            total += (
+                len([device for device in mig.get("devices") or [] if len(device["device_files"] or []) == 2]) if mig.get("enabled") else 1
+            )
     return total
 
 

@@ -48,3 +48,5 @@ def test_a_card_without_ids_is_named():
 def test_wrong_input():
     with pytest.raises(ValueError, match="list of dictionaries"):
         _vfio.ids("a100")
+    with pytest.raises(ValueError, match="peer_ids must be a dictionary"):
+        _vfio.ids([], "10de:1aef")

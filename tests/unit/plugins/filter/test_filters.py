@@ -1,0 +1,53 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the filters have in common: errors are Ansible's own and one sentence, results are plain data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.deephdc.accelerators.plugins.filter import glue2, hostlist, kubernetes, mesos, nova_lxd, opennebula, slurm, vfio
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
+
+FILTERS = {
+    name: function
+    for module in (glue2, hostlist, kubernetes, mesos, nova_lxd, opennebula, slurm, vfio)
+    for name, function in module.FilterModule().filters().items()
+}
+HOST = [gpu(0), mig_gpu(1, ["1g.10gb", "3g.40gb"]), amd(2), gpu(3, driver=None, device_files=[])]
+OF_A_CLUSTER = {"slurm_gres_conf", "slurm_tres"}
+ARGUMENTS = {"glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"], "slurm_gres": [2], "kubernetes_device_plugin_config": [2]}
+
+
+def input_of(name):
+    if name == "hostlist_fold":
+        return ["gpu1", "gpu2"]
+    if name == "hostlist_expand":
+        return "gpu[1-2]"
+    return [{"name": "gpu1", "accelerators": HOST}] if name in OF_A_CLUSTER else HOST
+
+
+@pytest.mark.parametrize("name", sorted(FILTERS))
+@pytest.mark.parametrize("wrong", [None, 7, {"kind": "gpu"}, [7], "gpu[1"])
+def test_wrong_input_is_one_sentence(name, wrong):
+    with pytest.raises(AnsibleFilterError) as raised:
+        FILTERS[name](wrong, *ARGUMENTS.get(name, []))
+    assert str(raised.value).endswith(".")
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", sorted(FILTERS))
+def test_results_are_plain_data(name):
+    result = FILTERS[name](input_of(name), *ARGUMENTS.get(name, []))
+    assert result
+    assert json.loads(json.dumps(result)) == result
+
+
+@pytest.mark.parametrize("name", sorted(FILTERS))
+def test_the_input_is_left_as_it_is(name):
+    given = input_of(name)
+    before = json.dumps(given)
+    FILTERS[name](given, *ARGUMENTS.get(name, []))
+    assert json.dumps(given) == before
