@@ -169,7 +169,7 @@ def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -
             devices.append(device)
             cause = reasons.get(address) or ""
             wrong.append(f"{describe(device)} is missing" + (", " + cause.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""))
-    return devices, wrong
+    return sorted(devices, key=lambda device: str(device["pci_address"])), wrong
 
 
 # Health entries about the tool that reads the devices: no reason to take a node away from its users.
@@ -345,7 +345,7 @@ def plan(
         "devices": {n["name"]: _slurm_gres.device_index(n["accelerators"]) for n in whole},
         "files": files,
         "record": record(whole),
-        "probes": probes(cluster["partitions"], whole, groups),
+        "probes": probes(cluster["partitions"], [n for n in whole if n["name"] not in unfit], groups),
         "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
     }
 

@@ -73,8 +73,8 @@ from ansible.module_utils.basic import AnsibleModule
 MARK = "accelerators: "
 # What slurmctld itself gives as reason when a node's devices are fewer than configured.
 SLURM_REASON = re.compile(r"gres/\w+ count")
-# States in which the controller has not heard of the node since it started.
-UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|DOWN|FUTURE")
+# States in which the controller has not heard of the node; the flag "*" is NOT_RESPONDING in releases that print it short.
+UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|DOWN|FUTURE|\*")
 
 
 def parse(output: str) -> dict[str, dict[str, str]]:
@@ -99,8 +99,24 @@ def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
 
 
 def missing(nodes: dict[str, dict[str, str]], names: list[str]) -> list[str]:
-    """Nodes the controller has not heard of; one that is drained for its devices may have to be resumed first."""
-    return [name for name in names if name not in nodes or (UNHEARD.search(nodes[name]["state"]) and not ours(nodes[name]))]
+    """Nodes the controller has not heard of."""
+    return [name for name in names if name not in nodes or UNHEARD.search(nodes[name]["state"])]
+
+
+def wait(module: AnsibleModule, names: list[str]) -> dict[str, dict[str, str]]:
+    """The nodes' states once all named ones have registered."""
+    deadline = time.monotonic() + module.params["registered_within"]
+    while True:
+        nodes = read(module)
+        late = missing(nodes, names) if module.params["registered_within"] else []
+        if not late:
+            return nodes
+        if time.monotonic() > deadline:
+            module.fail_json(
+                msg=f"The controller has not heard of {', '.join(late)}: look at 'journalctl -u slurmd' there "
+                "(the usual causes are another munge key, a clock that is off, or a firewall before port 6817 or 6818)."
+            )
+        time.sleep(0.3)
 
 
 def ours(node: dict[str, str]) -> bool:
@@ -127,11 +143,6 @@ def main() -> None:
         module.exit_json(changed=False, drained=[], resumed=[], nodes={})
 
     nodes = read(module)
-    deadline = time.monotonic() + module.params["registered_within"]
-    while missing(nodes, fit) and not module.check_mode and time.monotonic() < deadline:
-        time.sleep(0.3)
-        nodes = read(module)
-
     drain = [name for name in unfit if name in nodes and "DRAIN" not in nodes[name]["state"]]
     resume = [name for name in fit if name in nodes and "DRAIN" in nodes[name]["state"] and ours(nodes[name])]
     before = {name: dict(nodes[name]) for name in drain + resume}
@@ -140,14 +151,7 @@ def main() -> None:
             update(module, name, "State=DRAIN", f"Reason={MARK}{unfit[name]}")
         for name in resume:
             update(module, name, "State=RESUME")
-        if drain or resume:
-            nodes = read(module)
-    late = missing(nodes, fit)
-    if late and module.params["registered_within"] and not module.check_mode:
-        module.fail_json(
-            msg=f"The controller has not heard of {', '.join(late)}: look at 'journalctl -u slurmd' there "
-            "(the usual causes are another munge key, a clock that is off, or a firewall before port 6817 or 6818)."
-        )
+        nodes = wait(module, fit)
     module.exit_json(
         changed=bool(drain or resume),
         drained=drain,
