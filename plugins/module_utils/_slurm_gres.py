@@ -19,7 +19,8 @@ What SLURM is told, and why (gres.conf(5) and gres.html of SLURM, releases 22.05
   CPU numbers of the device's NUMA node, which may be a part of a socket. A wrong number makes jobs wait for the
   wrong cores, a missing one only loses a preference.
 - ``Flags=amd_gpu_env`` for AMD: by default SLURM sets the variables of all vendors, and ROCm applies
-  CUDA_VISIBLE_DEVICES on top of ROCR_VISIBLE_DEVICES, which hides the job's own device.
+  CUDA_VISIBLE_DEVICES on top of ROCR_VISIBLE_DEVICES, which hides the job's own device. Only on nodes with nothing
+  but AMD GPUs: SLURM wants equal flags on all GPUs of a node ("does not match env flags for previous GRES").
 - Shards are counted per node and spread by SLURM evenly over the node's GPUs; SLURM ignores a type there. A node
   with MIG instances gets no shards: an instance is several files, and SLURM ties a shard to its GPU by one.
 """
@@ -143,14 +144,15 @@ def _shard_count(found: Sequence[Unit], shards_per_gpu: int) -> int:
     return 0 if any(unit.is_mig for unit in found) else len(found) * shards_per_gpu
 
 
-def _flags(unit: Unit) -> str:
-    return " Flags=amd_gpu_env" if unit.vendor == "amd" else ""
+def _flags(found: Sequence[Unit]) -> str:
+    return " Flags=amd_gpu_env" if all(unit.vendor == "amd" for unit in found) else ""
 
 
 def _device_lines(found: Sequence[Unit], shards_per_gpu: int) -> Tuple[str, ...]:
     """The lines of one node without its name, in the order of the units."""
     lines: List[str] = []
-    for (gres_type, flags, is_mig), run in itertools.groupby(found, key=lambda unit: (unit.type, _flags(unit), unit.is_mig)):
+    flags = _flags(found)
+    for (gres_type, is_mig), run in itertools.groupby(found, key=lambda unit: (unit.type, unit.is_mig)):
         start = "Name=gpu Type={0}".format(gres_type)
         if is_mig:
             lines.extend("{0} MultipleFiles={1}{2}".format(start, ",".join(unit.files), flags) for unit in run)

@@ -43,15 +43,14 @@ def mig_gpu(number, profiles, **changes):
 
 
 def amd(number=0, **changes):
+    """An MI300X that works."""
     files = [f"/dev/dri/renderD{128 + number}", f"/dev/dri/card{number}"]
-    return gpu(
-        number,
-        kind="accelerator",
-        vendor="amd",
-        vendor_id="1002",
-        model="Instinct MI300X",
-        type="mi300x",
-        driver="amdgpu",
-        device_files=files,
-        **changes,
-    )
+    facts = {
+        "vendor": "amd",
+        "vendor_id": "1002",
+        "device_id": "74a1",
+        "model": "AMD Instinct MI300X",
+        "type": "mi300x",
+        "driver": "amdgpu",
+    }
+    return gpu(number, **dict(facts, device_files=files, **changes))

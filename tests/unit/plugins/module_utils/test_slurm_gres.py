@@ -135,6 +135,11 @@ def test_devices_are_in_the_order_of_their_pci_addresses():
     ]
 
 
+def test_gpus_of_two_vendors_on_a_node_have_equal_flags_because_slurmd_dies_otherwise():
+    assert "Flags" not in _slurm_gres.gres_conf([node("gpu1", gpu(0), amd(1))])
+    assert _slurm_gres.gres_conf([node("gpu1", amd(0), amd(1, type="mi100"))]).count(" Flags=amd_gpu_env\n") == 2
+
+
 def test_device_index_names_each_gres():
     assert _slurm_gres.device_index([mig_gpu(0, ["1g.10gb"]), gpu(1)]) == [
         {
