@@ -49,12 +49,12 @@ class SimulatedRoot:
 
 
 @pytest.fixture
-def simulate(tmp_path: pathlib.Path) -> t.Callable[..., SimulatedRoot]:
-    """Make a simulated host from devices: simulate({"type": "a100", "count": 2})."""
+def simulate(tmp_path: pathlib.Path, commands: object) -> t.Callable[..., SimulatedRoot]:
+    """Make a simulated host from devices, with no vendor's command: simulate({"type": "a100", "count": 2})."""
     return lambda *devices: SimulatedRoot(tmp_path / "root", list(devices))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def commands(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[str, str], pathlib.Path]:
     """Put a shell script into PATH, where no vendor's command of this machine is."""
     directory = tmp_path / "bin"

@@ -188,6 +188,13 @@ def test_server_with_console_only(simulate):
     assert console["health"] == []
 
 
+def test_console_is_not_examined(simulate):
+    root = simulate(ASPEED)
+    root.remove("dev/dri/renderD128")
+    (console,) = facts_of(root)
+    assert console["device_files"] == [] and console["health"] == []
+
+
 @pytest.mark.parametrize(
     ("vendor_id", "device_id", "class_", "kind"),
     [
@@ -306,6 +313,7 @@ def test_card_that_reads_all_ones(simulate):
         "Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error",
         "Unable to determine the device handle for GPU0000:41:00.0: Unknown Error",
         "Unable to determine the device handle for GPU0: 00000000:41:00.0: GPU is lost.  Reboot the system to recover this GPU",
+        "No answer from 00000000:41:00.0",  # the return value says it, whatever the words
     ],
 )
 def test_card_that_nvidia_smi_says_is_lost(simulate, nvidia_smi, said):
@@ -313,6 +321,13 @@ def test_card_that_nvidia_smi_says_is_lost(simulate, nvidia_smi, said):
     lost, other = facts_of(simulate(*TWO_A100))
     assert problems_of(lost) == ["fallen_off_bus", "nvidia_smi_failed"]
     assert problems_of(other) == ["nvidia_smi_failed"]
+
+
+def test_virtual_functions_are_not_missed_in_the_answer(simulate, nvidia_smi):
+    nvidia_smi("a100_mig.xml", listing="a100_mig_list.txt")
+    function = {"type": "a100", "pci_address": "0000:41:00.4", "physfn": "0000:41:00.0"}
+    _first, vf, _second = facts_of(simulate(*TWO_A100, function))
+    assert vf["sriov"]["is_vf"] and vf["health"] == []
 
 
 def test_card_with_values_that_are_errors(simulate, nvidia_smi, data):
