@@ -96,7 +96,9 @@ def _bound_child():
     # type: () -> None
     """A process group of its own, to kill all of it; and no more output than is read."""
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAXIMUM_OUTPUT_BYTES, MAXIMUM_OUTPUT_BYTES))
+    hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    limit = MAXIMUM_OUTPUT_BYTES if hard_limit == resource.RLIM_INFINITY else min(MAXIMUM_OUTPUT_BYTES, hard_limit)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard_limit))
 
 
 def _kill_group(pid):
