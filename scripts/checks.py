@@ -12,6 +12,7 @@ ENVIRONMENT = {
     "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
     "NO_COLOR": "1",
 }
+RELEASES = ("bookworm", "trixie")
 COMPAT_VERSIONS = ("2.16", "2.19", "2.21")
 
 # Modules that promise to run where only an old Python is; the others need what galaxy.yml's readers expect, 3.8.
@@ -31,7 +32,7 @@ def lint() -> list[Step]:
         step("ansible-lint", "ansible-lint", "--offline", "--nocolor"),
         step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
-        step("mypy scripts", "mypy", "scripts/steps.py", "scripts/checks.py"),
+        step("mypy scripts", "mypy", "--no-namespace-packages", "scripts/steps.py", "scripts/checks.py"),
         step("yamllint", "yamllint", "--strict", "."),
         step("ruff check", "ruff", "check", "."),
         step("ruff format", "ruff", "format", "--check", "--diff", "."),
@@ -62,7 +63,11 @@ def scenario_names() -> list[str]:
 
 
 def scenarios(names: list[str]) -> list[Step]:
-    return [step(f"Molecule {name}", "scripts/scenario", name, after=("test host images",), limit=3000) for name in names]
+    return [
+        step(f"Molecule {name} on {release}", "scripts/scenario", name, release, after=("test host images",), limit=3000)
+        for name in names
+        for release in RELEASES
+    ]
 
 
 def with_scenario(name: str) -> list[Step]:

@@ -1,0 +1,112 @@
+"""How the tests reach a scenario's containers and run playbooks on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Cluster:
+    """The containers of one scenario and one release, looked at from outside."""
+
+    def __init__(self, scenario: str) -> None:
+        self.release = os.environ.get("LOCAL_RELEASE", "trixie")
+        self.label = f"{scenario}-{self.release}"
+        self.state = Path(os.environ["LOCAL_STATE"])
+        self.inventory = ROOT / "extensions/molecule" / scenario / "inventory"
+
+    def run(self, host: str, command: str, user: str = "root", timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """A shell command in the user's home directory on a host."""
+        words = ["docker", "exec", "--user", user, f"{self.label}-{host}", "bash", "-c", f"cd ~{user}; {command}"]
+        return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, check=False)
+
+    def out(self, host: str, command: str, user: str = "root", timeout: float = 120) -> str:
+        """What a command that must succeed printed."""
+        done = self.run(host, command, user, timeout)
+        assert done.returncode == 0, f"{host}: {command}: {done.stderr or done.stdout}"
+        return done.stdout.strip()
+
+    def until(self, host: str, command: str, wanted: str, seconds: float = 60) -> str:
+        """Repeat a command until its output has the wanted text."""
+        deadline = time.monotonic() + seconds
+        while True:
+            seen = self.run(host, command).stdout.strip()
+            if wanted in seen:
+                return seen
+            assert time.monotonic() < deadline, f"{host}: {command} printed no {wanted!r} in {seconds} s, but: {seen}"
+            time.sleep(0.5)
+
+    def command(self, playbook: str, arguments: Sequence[str], inventories: Sequence[str]) -> list[str]:
+        sources = [word for name in inventories for word in ("-i", str(self.inventory / name))]
+        return [f"{sys.prefix}/bin/ansible-playbook", *sources, str(ROOT / playbook), *arguments]
+
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.state / "facts"),
+            "ANSIBLE_NOCOLOR": "1",
+        }
+
+    def playbook(
+        self,
+        playbook: str,
+        *arguments: str,
+        inventories: Sequence[str] = ("hosts.yml",),
+        variables: Mapping[str, Any] | None = None,
+        succeeds: bool = True,
+    ) -> str:
+        """Output of a playbook; variables go by a private file, as secrets do at a site."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(variables or {}, file)
+            file.flush()
+            words = self.command(playbook, [*arguments, "-e", f"@{file.name}"], inventories)
+            done = subprocess.run(
+                words, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False
+            )
+        assert (done.returncode == 0) == succeeds, done.stdout[-6000:]
+        return done.stdout
+
+    def killed_playbook(self, playbook: str, chance: random.Random, tasks: int, **options: Any) -> str:
+        """Start a playbook and kill it with SIGKILL during a random one of its tasks; returns that task's name."""
+        fatal = chance.randint(1, tasks)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(options.get("variables") or {}, file)
+            file.flush()
+            words = self.command(playbook, ["-e", f"@{file.name}"], options.get("inventories", ("hosts.yml",)))
+            with subprocess.Popen(
+                words, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            ) as process:
+                assert process.stdout
+                seen, name = 0, ""
+                for line in process.stdout:
+                    if line.startswith("TASK ["):
+                        seen, name = seen + 1, line.split("]")[0][6:]
+                        if seen == fatal:
+                            time.sleep(chance.random())
+                            os.killpg(process.pid, signal.SIGKILL)
+                            break
+        assert process.returncode == -signal.SIGKILL, f"the run ended by itself before task {fatal}"
+        return name
+
+
+def changed(output: str) -> list[str]:
+    """The tasks that a run's output shows as changed, with their hosts."""
+    found, task = [], ""
+    for line in output.splitlines():
+        if line.startswith("TASK ["):
+            task = line.split("]")[0][6:]
+        elif line.startswith("changed: "):
+            found.append(f"{task}: {line.split('[', 1)[1].split(']')[0]}")
+    return found

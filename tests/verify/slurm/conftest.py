@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from local import Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Cluster:
+    return Cluster("slurm")
+
+
+@pytest.fixture
+def host(request: pytest.FixtureRequest, cluster: Cluster):
+    """Testinfra's view of the host that the test's parameter names."""
+    import testinfra
+
+    return testinfra.get_host(f"docker://{cluster.label}-{request.param}")

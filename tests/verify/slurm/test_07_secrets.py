@@ -1,0 +1,69 @@
+"""A generated secret is nowhere but in its file."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import threading
+from pathlib import Path
+
+from local import ROOT, Cluster
+
+HOSTS = ["ctl", "login", "gpu1", "gpu2"]
+
+
+class ProcessWatch(threading.Thread):
+    """Reads every command line and environment on this machine, which includes the containers', until told to stop."""
+
+    def __init__(self, needles: list[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.needles, self.found, self.rounds = needles, set[str](), 0
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        while not self.done.wait(0.02):
+            self.rounds += 1
+            for process in Path("/proc").glob("[0-9]*"):
+                for name in ("cmdline", "environ"):
+                    try:
+                        text = (process / name).read_bytes()
+                    except OSError:
+                        continue  # gone, or another user's
+                    if any(needle in text for needle in self.needles):
+                        self.found.add(f"{name}: {text[:200]!r}")
+
+
+def test_the_munge_key_leaks_nowhere(cluster: Cluster):
+    """A new key is rolled out with everything turned on that talks, while all process lists are watched."""
+    key = secrets.token_bytes(96)
+    text = base64.b64encode(key).decode()
+    # A part is enough to find it, whatever a log does to line lengths.
+    needles = [text[:40].encode(), key[:24]]
+    watch = ProcessWatch(needles)
+    watch.start()
+    output = cluster.playbook("playbooks/slurm.yml", "-vvv", "--diff", variables={"munge_key": text})
+    broken = cluster.playbook("playbooks/slurm.yml", "-vvv", "--diff", variables={"munge_key": text + "!"}, succeeds=False)
+    watch.done.set()
+    watch.join()
+    # The next runs use the new key too.
+    (Path(os.environ["LOCAL_SECRETS"]) / "munge.key").write_text(text, encoding="ascii")
+
+    assert watch.rounds > 50
+    assert watch.found == set()
+    assert text[:40] not in output + broken
+    assert "munge_key is not valid base64" in broken
+    for file in [*cluster.state.joinpath("facts").glob("*"), *(ROOT / ".cache/logs").glob("*")]:
+        if file.is_file():
+            assert not any(needle in file.read_bytes() for needle in needles), file
+    for name in HOSTS:
+        logs = cluster.out(name, "journalctl --no-pager -o cat; find /var/log -type f -exec cat {} +; true")
+        assert text[:40] not in logs, name
+        readable = cluster.out(
+            name,
+            f"find / -xdev -path /proc -prune -o -path /sys -prune -o -type f -perm -o=r -size -4M -newer /etc/hostname -print0 "
+            f"| xargs -0 grep -lF '{text[:40]}'; true",
+        )
+        assert readable == "", name
+        # The search itself works: it finds the key where it belongs.
+        assert cluster.out(name, "base64 -w0 /etc/munge/munge.key") == text

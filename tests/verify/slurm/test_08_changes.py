@@ -1,0 +1,151 @@
+"""What happens in a site's life: a node more, a reboot, a lost GPU, runs that are killed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import random
+import secrets
+import subprocess
+
+import pytest
+from local import Cluster, changed
+from test_06_jobs import ended, look, opened, submit
+
+SITE = "playbooks/slurm.yml"
+WITH_ADDED = ("hosts.yml", "added_node.yml")
+
+
+def started(cluster: Cluster, host: str, unit: str) -> str:
+    return cluster.out(host, f"systemctl show -P ExecMainStartTimestampMonotonic {unit}")
+
+
+def test_check_mode_on_a_cluster_predicts_nothing(cluster: Cluster):
+    assert changed(cluster.playbook(SITE, "--check", "--diff", "--skip-tags", "validate")) == []
+
+
+def test_a_node_is_added_under_limit_while_a_job_runs(cluster: Cluster):
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", "sleep 60; echo survived")
+    cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    before = {name: started(cluster, name, "slurmd") for name in ("gpu1", "gpu2")}
+    lines = cluster.out("ctl", "grep -c . /etc/slurm/slurm.conf")
+
+    cluster.playbook("extensions/molecule/default/create.yml", inventories=WITH_ADDED)
+    cluster.playbook("playbooks/gpu_simulator.yml", "--limit", "gpu3", inventories=WITH_ADDED)
+    output = cluster.playbook(SITE, "--limit", "gpu3", inventories=WITH_ADDED)
+
+    assert "gpu3" in cluster.out("login", "sinfo -h -N -o %N", user="ada")
+    assert cluster.out("ctl", f"squeue -h -j {job} -o %T") == "RUNNING", output[-2000:]
+    if cluster.release == "bookworm":  # from 23.11 on a reconfigured slurmd is a new process
+        assert {name: started(cluster, name, "slurmd") for name in before} == before
+    # gpu1 and gpu3 are equal and share a line; nobody lost theirs.
+    assert cluster.out("ctl", "grep -c . /etc/slurm/slurm.conf") == lines
+    wanted = cluster.out("ctl", "sha256sum < /etc/slurm/slurm.conf")
+    for name in ("gpu1", "gpu2", "gpu3"):
+        assert cluster.out(name, "sha256sum < /var/lib/slurm/slurmd/conf-cache/slurm.conf") == wanted, name
+    # A job over old and new nodes: they know each other.
+    assert cluster.out("login", "srun --time=1 --nodes=2 --nodelist=gpu2,gpu3 hostname | sort", user="ada").split() == ["gpu2", "gpu3"]
+    (row,) = ended(cluster, job)
+    assert row["State"] == "COMPLETED"
+    assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{job}_4294967294.out")
+
+
+def test_a_rebooted_node_takes_jobs_again_by_itself(cluster: Cluster):
+    subprocess.run(["docker", "restart", "--time", "20", f"{cluster.label}-gpu1"], check=True, stdout=subprocess.DEVNULL)
+    cluster.until("ctl", "sinfo -h -n gpu1 -p a100 -o %T", "idle")
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", look())
+    assert ended(cluster, job)[0]["State"] == "COMPLETED"
+    assert len(opened(cluster, "gpu1", job)) == 1
+
+
+def test_a_node_that_lost_a_gpu_is_drained_by_name_and_comes_back(cluster: Cluster):
+    device = "t4 at 0000:02:00.0 (/dev/nvidia1) is missing"
+    assert "/dev/nvidia1" in cluster.out("gpu2", "grep 0000:02:00.0 /etc/slurm/gpu_devices")
+    cluster.out("gpu2", "rm /dev/nvidia1")
+    # By itself, while the cluster runs (HealthCheckInterval is 5 s here).
+    cluster.until("ctl", "scontrol -o show node gpu2", device)
+
+    output = cluster.playbook(SITE, inventories=WITH_ADDED, succeeds=False)
+    assert "gpu2 is drained: " + device in " ".join(output.split())
+    assert changed(output) == [], "the configuration still promises the GPU"
+    assert "gpu:t4:2" in cluster.out("ctl", "grep ^NodeName=gpu2 /etc/slurm/slurm.conf")
+    assert cluster.out("ctl", "sinfo -h -n gpu2 -p all -o %T").startswith("drain")
+
+    cluster.out("gpu2", "systemd-tmpfiles --create")
+    cluster.playbook(SITE, inventories=WITH_ADDED)
+    job = submit(cluster, "--gres=gpu:t4:2", look())
+    assert ended(cluster, job)[0]["State"] == "COMPLETED"
+    assert len(opened(cluster, "gpu2", job)) == 2
+
+
+def test_a_node_that_a_person_drained_stays_drained(cluster: Cluster):
+    cluster.out("ctl", "scontrol update NodeName=gpu3 State=DRAIN Reason='fan is loud'")
+    assert changed(cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED)) == []
+    assert "fan is loud" in cluster.out("ctl", "scontrol -o show node gpu3")
+    cluster.out("ctl", "scontrol update NodeName=gpu3 State=RESUME")
+
+
+@pytest.mark.parametrize(
+    ("variables", "sentence"),
+    [
+        (
+            {"slurm_cluster_partitions": [{"name": "big", "gpu_types": ["h100"]}]},
+            "slurm_cluster_partitions: partition big asks for GPU type h100, which none of the nodes gpu[1-3] has; they have a100, t4.",
+        ),
+        (
+            {"slurm_cluster_settings": {"SchedulerTypo": "sched/backfill"}},
+            "/etc/slurm/slurm.conf was left as it was, because the new content was refused",
+        ),
+    ],
+)
+def test_what_the_facts_or_slurm_itself_refuse_changes_nothing(cluster: Cluster, variables: dict, sentence: str):
+    before = snapshot(cluster)
+    output = cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=variables, succeeds=False)
+    assert sentence in " ".join(output.split())
+    assert changed(output) == []
+    assert snapshot(cluster) == before
+
+
+FILES = (
+    "/etc/slurm/* /etc/munge/munge.key /etc/default/slurmd /etc/systemd/system/*.d/deephdc.conf /usr/local/libexec/deephdc/* "
+    "/var/lib/slurm/slurmd/conf-cache/* /var/lib/deephdc/*"
+)
+
+
+def snapshot(cluster: Cluster) -> dict[str, str]:
+    """What every host's files, units and the running controller's settings are."""
+    seen = {}
+    for name in ("ctl", "login", "gpu1", "gpu2", "gpu3"):
+        seen[f"{name} files"] = cluster.out(name, f"sha256sum $(ls -d {FILES} 2>/dev/null | sort); stat -c '%n %U:%G %a' $(ls -d {FILES} 2>/dev/null)")
+        seen[f"{name} units"] = cluster.out(name, "systemctl list-unit-files --state=enabled --no-legend")
+        seen[f"{name} running"] = cluster.out(name, "systemctl is-active munge mariadb slurmdbd slurmctld slurmd; true")
+    config = cluster.out("ctl", "scontrol show config").splitlines()
+    seen["controller"] = "\n".join(line for line in config if not line.startswith(("Configuration data", "BOOT_TIME", "NEXT_JOB_ID")))
+    seen["nodes"] = cluster.out("ctl", "sinfo -h -N -o '%N %P %T %G'")
+    return seen
+
+
+def test_runs_that_are_killed_are_completed_by_a_plain_one(cluster: Cluster):
+    """A change that touches every daemon: once undisturbed, once with three runs killed at random tasks before."""
+    seed = int(os.environ.get("KILL_SEED", "0")) or random.SystemRandom().randint(1, 99999)
+    print(f"KILL_SEED={seed} repeats this")
+    chance = random.Random(seed)
+    change = {
+        "munge_key": base64.b64encode(secrets.token_bytes(64)).decode(),
+        "slurm_cluster_settings": {"HealthCheckInterval": 5, "SlurmdTimeout": 31, "SlurmctldDebug": "verbose"},
+        "slurm_database_settings": {"DebugLevel": "verbose"},
+    }
+    cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=change)
+    undisturbed = snapshot(cluster)
+    cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED)
+    assert snapshot(cluster) != undisturbed
+
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu3", "sleep 45; echo survived")
+    cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+    for _ in range(3):
+        print("killed during:", cluster.killed_playbook(SITE, chance, tasks=38, inventories=WITH_ADDED, variables=change))
+    cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=change)
+    assert {k: v for k, v in snapshot(cluster).items() if k != "nodes"} == {k: v for k, v in undisturbed.items() if k != "nodes"}
+    assert changed(cluster.playbook(SITE, inventories=WITH_ADDED, variables=change)) == []
+    (row,) = ended(cluster, job)
+    assert row["State"] == "COMPLETED", "the job ran through it all"

@@ -1,0 +1,109 @@
+"""Bad inventories: one sentence on the control node, and not even a connection to a host."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from local import ROOT
+
+KEY = base64.b64encode(bytes(range(64))).decode()
+# No name resolves to anything: a run that tried to connect would say so.
+GOOD = {
+    "all": {
+        "vars": {"munge_key": KEY, "slurm_cluster_name": "site"},
+        "children": {
+            "slurm_controllers": {"hosts": {"ctl": {"ansible_host": "ctl.invalid"}}},
+            "slurm_databases": {"hosts": {"ctl": {}}},
+            "slurm_nodes": {"hosts": {"gpu1": {"ansible_host": "gpu1.invalid"}, "gpu2": {"ansible_host": "gpu2.invalid"}}},
+        },
+    }
+}
+
+
+def refuse(tmp_path: Path, inventory: dict, *arguments: str) -> str:
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps(inventory), encoding="utf-8")
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(path), str(ROOT / "playbooks/slurm.yml"), *arguments]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "UNREACHABLE" not in done.stdout, "a host was contacted"
+    return " ".join(done.stdout.split())
+
+
+def changed(**edits: object) -> dict:
+    inventory = copy.deepcopy(GOOD)
+    inventory["all"]["vars"].update(edits)
+    return inventory
+
+
+def without_controller() -> dict:
+    inventory = changed()
+    del inventory["all"]["children"]["slurm_controllers"]
+    inventory["all"]["children"]["slurm_databases"]["hosts"]["ctl"] = {"ansible_host": "ctl.invalid"}
+    return inventory
+
+
+def with_same_address() -> dict:
+    inventory = changed()
+    inventory["all"]["children"]["slurm_nodes"]["hosts"]["gpu2"]["ansible_host"] = "gpu1.invalid"
+    return inventory
+
+
+def with_same_name() -> dict:
+    inventory = changed()
+    inventory["all"]["children"]["slurm_nodes"]["hosts"]["gpu1.rack2"] = {}
+    return inventory
+
+
+def with_ambiguous_address() -> dict:
+    inventory = changed()
+    inventory["all"]["children"]["slurm_controllers"]["hosts"]["ctl"]["ansible_host"] = "{{ inventory_hostname }}.invalid"
+    return inventory
+
+
+@pytest.mark.parametrize(
+    ("inventory", "sentence"),
+    [
+        (without_controller(), "The inventory has no host in the group slurm_controllers: name the one that runs slurmctld."),
+        (with_same_address(), "The hosts gpu1 and gpu2 have the same ansible_host gpu1.invalid: correct one of them."),
+        (with_same_name(), "The hosts gpu1 and gpu1.rack2 have the same short name gpu1: correct one of them."),
+        (with_ambiguous_address(), "ansible_host of ctl is made of inventory_hostname"),
+        (changed(munge_key=""), "munge_key is not set for ctl, gpu1, gpu2: make one with 'openssl rand -base64 128"),
+        (changed(munge_key="c2hvcnQ="), "munge_key has 5 bytes, munge takes 32 to 1024"),
+        (changed(slurm_cluster_name=""), "slurm_cluster_name is not set"),
+        (
+            changed(slurm_cluster_settings={"clusterName": "other"}),
+            "slurm_cluster_settings sets clusterName, which the collection sets itself (it comes from slurm_cluster_name): remove it there.",
+        ),
+        (changed(slurm_cluster_cgroup_settings={"ConstrainDevices": "no"}), "slurm_cluster_cgroup_settings sets ConstrainDevices=no"),
+        (
+            changed(slurm_cluster_partitions=[{"name": "gpu", "group": "nowhere"}]),
+            "slurm_cluster_partitions: partition gpu has the group nowhere, which is not in the inventory or has no host.",
+        ),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "inventory",
+)
+def test_refused_before_a_host_is_contacted(tmp_path: Path, inventory: dict, sentence: str):
+    assert sentence in refuse(tmp_path, inventory)
+
+
+def test_the_good_inventory_is_not_refused(tmp_path: Path):
+    """It gets as far as trying to connect: the refusals above are the inventories' fault."""
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps(GOOD), encoding="utf-8")
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(path), str(ROOT / "playbooks/slurm.yml")]
+    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+    assert "UNREACHABLE" in done.stdout
+
+
+def test_variables_that_only_the_controller_sees_are_refused(tmp_path: Path):
+    """Under --limit another host would compute another cluster."""
+    inventory = changed()
+    inventory["all"]["children"]["slurm_controllers"]["vars"] = {"slurm_cluster_memory_reserve_mib": 2048}
+    assert "slurm_cluster_memory_reserve_mib differs between ctl and gpu1" in refuse(tmp_path, inventory, "--limit", "gpu1")
