@@ -137,7 +137,7 @@ class SimulatedHost:
             is_ours = os.path.lexists(path) and self.node_numbers(path) == (node.major, node.minor)
             if node not in nodes and may_remove and is_ours:
                 old[f"/dev/{node.name}"] = f"character device {node.major}:{node.minor}"
-                changes.append(lambda path=path: os.unlink(path))  # type: ignore[misc]
+                changes.append(lambda path=path: self._remove_node(path))  # type: ignore[misc]
         for node in nodes:
             path = self._node_path(node)
             if os.path.lexists(path):
@@ -160,6 +160,12 @@ class SimulatedHost:
     def _make_node(self, path: str, node: Node) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self.make_node(path, node.major, node.minor)
+
+    def _remove_node(self, path: str) -> None:
+        os.unlink(path)
+        directory = os.path.dirname(path)
+        if directory != os.path.join(self.system, "dev") and not os.listdir(directory):
+            os.rmdir(directory)  # /dev/dri, as the kernel does with the last node
 
     def _manifest(self) -> set[str]:
         try:

@@ -120,6 +120,7 @@ def test_absent_removes_the_root(host, system):
     change(host, TWO_AND_ONE)
     change(host, [], keep=False)
     assert not pathlib.Path(host.root).exists()
+    assert [path.name for path in (system / "dev").iterdir()] == ["null"]
 
 
 def test_check_mode_plans_only(host, system):
@@ -142,6 +143,13 @@ def test_a_node_that_took_the_place_of_ours_is_not_removed(host, system):
     (system / "dev" / "nvidia0").write_text("1:3")
     change(host, [], keep=False)
     assert (system / "dev" / "nvidia0").read_text() == "1:3"
+
+
+def test_a_directory_of_nodes_stays_while_another_is_in_it(host, system):
+    change(host, [{"type": "mi210"}])
+    (system / "dev" / "dri" / "card0").write_text("226:0")
+    change(host, [], keep=False)
+    assert [path.name for path in (system / "dev" / "dri").iterdir()] == ["card0"]
 
 
 def test_nodes_stay_on_a_host_that_got_a_real_gpu(host, system):
