@@ -3,6 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo down test lint units sanity bench docs clean
 toolchain := @scripts/toolchain &&
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -20,7 +21,7 @@ lint: ## Linters, type check and unit tests: what needs no other host
 	$(toolchain) scripts/lint
 
 units: ## Unit tests; ARGS="-k name" for some
-	$(toolchain) .venv/bin/pytest $(ARGS)
+	$(toolchain) pytest $(ARGS)
 
 sanity: ## ansible-test sanity on the working ansible-core (VERSION=2.16 or 2.21 for another)
 	$(toolchain) scripts/step "ansible-core $(or $(VERSION),2.19) sanity" tests/compat/run $(or $(VERSION),2.19) sanity

@@ -114,7 +114,9 @@ class Display:
         if step.state == "ok":
             self.say(f"ok      {step.title} ({clock(step.seconds)})")
         else:
-            self.say(f"FAILED  {step.title} ({clock(step.seconds)}), its last lines:\n{step.tail()}\n  whole log: {step.log.relative_to(ROOT)}")
+            self.say(
+                f"FAILED  {step.title} ({clock(step.seconds)}), its last lines:\n{step.tail()}\n  whole log: {step.log.relative_to(ROOT)}"
+            )
 
 
 def ready(step: Step, by_title: dict[str, Step]) -> bool:
