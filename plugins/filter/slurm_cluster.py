@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import typing as t
 
-from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_inventory
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
 def slurm_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], here: str, cluster: dict[str, t.Any]) -> list[str]:
@@ -35,46 +36,66 @@ def address_of(variables: t.Any, facts: dict[str, t.Any]) -> str | None:
     return variables.get("slurm_cluster_address") or (facts.get("default_ipv4") or {}).get("address")
 
 
+def recorded_devices(recorded: str, controller: str) -> dict[str, list[dict[str, t.Any]]]:
+    """The devices that an earlier run configured, by node; empty where there was none."""
+    if not recorded:
+        return {}
+    try:
+        nodes = json.loads(recorded)["nodes"]
+        if all("pci_address" in device for devices in nodes.values() for device in devices):
+            return dict(nodes)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    raise ValueError(f"The record of accelerators on {controller} is damaged: restore or remove it, then run again.")
+
+
 def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: dict[str, t.Any], recorded: str = "") -> dict[str, t.Any]:
-    """One pass over the members: facts and inventory in, the cluster's files out."""
+    """One pass over the members: facts and inventory in, the cluster's files out.
+
+    Options given on the command line (-e name=value) are text, so they are converted here.
+    """
     facts = {host: member_facts(hostvars, host) for host in _slurm_inventory.member_names(groups)}
     controller, database = groups["slurm_controllers"][0], groups["slurm_databases"][0]
-    errors = _slurm_inventory.fact_errors(facts, controller, cluster["untested_platforms"])
+    errors = _slurm_inventory.fact_errors(facts, controller, boolean(cluster["untested_platforms"]))
     addresses = {host: address_of(hostvars[host], own) for host, own in facts.items() if own}
     errors += [
-        f"The host {host} has no default IPv4 address: set slurm_cluster_address for it." for host, address in addresses.items() if not address
+        f"The host {host} has no default IPv4 address: set slurm_cluster_address for it."
+        for host, address in addresses.items()
+        if not address
     ]
     if not errors:
         errors = _slurm_inventory.same({host: str(address) for host, address in addresses.items()}, "address")
-    empty = {"errors": errors, "warnings": [], "unfit": {}, "devices": {}, "files": {}, "record": "", "probes": [], "copies": {}, "names": {}}
+    errors = errors or [
+        f"Accelerators and memory of {host} were not read: bring it up, or take it out of slurm_nodes, then run again."
+        for host in groups["slurm_nodes"]
+        if "accelerators" not in facts[host] or "memtotal_mb" not in facts[host]
+    ]
     if errors:
-        return empty
+        return {**_slurm_cluster.nothing(errors, []), "names": {}}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
     for host in groups["slurm_nodes"]:
-        if "accelerators" not in facts[host]:
-            return {**empty, "errors": [f"The accelerators of {host} were not read: bring it up, or take it out of slurm_nodes, then run again."]}
         nodes.append(
             {
                 "name": names[host],
                 "address": addresses[host],
                 "accelerators": facts[host]["accelerators"],
                 "settings": hostvars[host].get("slurm_cluster_node_settings") or {},
-                **_slurm_cluster.hardware(facts[host], cluster["memory_reserve_mib"]),
+                **_slurm_cluster.hardware(facts[host], int(cluster["memory_reserve_mib"])),
             }
         )
-    try:
-        before = json.loads(recorded)["nodes"] if recorded else {}
-    except (ValueError, KeyError, TypeError):
-        raise AnsibleFilterError(f"the record of accelerators on {controller} is damaged: restore or remove it, then run again") from None
+    before = recorded_devices(recorded, controller)
+    accepted = cluster["accept_hardware"]
+    if isinstance(accepted, str):
+        accepted = [host.strip() for host in accepted.split(",")]
     whole = {
         **cluster,
         "controller": {"name": names[controller], "address": addresses[controller]},
         "database": {"name": names[database], "address": addresses[database]},
-        "accept_hardware": [names.get(host, host) for host in cluster["accept_hardware"]],
+        "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    return {**_slurm_cluster.plan(whole, nodes, by_name, before), "names": names}
+    return {**_slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before), "names": names}
 
 
 class FilterModule:
@@ -82,7 +103,7 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
-            "slurm_inventory_errors": slurm_inventory_errors,
-            "slurm_members_without_facts": slurm_members_without_facts,
-            "slurm_cluster_plan": slurm_cluster_plan,
+            "slurm_inventory_errors": as_filter(slurm_inventory_errors),
+            "slurm_members_without_facts": as_filter(slurm_members_without_facts),
+            "slurm_cluster_plan": as_filter(slurm_cluster_plan),
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres
@@ -18,7 +19,10 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist imp
 HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
 
 # What slurmctld keeps in the record of a device, enough to configure it while it is missing.
-RECORDED_KEYS = ("kind", "vendor", "pci_address", "uuid", "model", "type", "driver", "device_files", "local_cpus", "mig", "sriov")
+RECORDED_KEYS = (
+    *("kind", "vendor", "vendor_id", "device_id", "pci_address", "uuid", "model", "type"),  # the ids make the type of a model without one
+    *("driver", "device_files", "local_cpus", "mig", "sriov"),
+)
 
 # SLURM's release by distribution and major version; a cluster runs one.
 RELEASES = {("Debian", "12"): "22.05", ("Debian", "13"): "24.11"}
@@ -61,6 +65,23 @@ OURS = {
     "healthcheckprogram": "the role slurm_node installs it",
 }
 OUR_CGROUP = {"constraindevices", "constraincores", "constrainramspace"}
+OUR_NODE = {
+    "nodename": "it is the host's own name",
+    "nodeaddr": "it comes from slurm_cluster_address or the default route",
+    "nodehostname": "it is the host's own name",
+    "gres": "it comes from the accelerators found on the host",
+}
+OUR_PARTITION = {
+    "partitionname": "it comes from the key name",
+    "nodes": "they come from the keys group and gpu_types",
+    "default": "it comes from the key default",
+    "maxtime": "it comes from the key max_time",
+    "defaulttime": "it comes from the key default_time",
+}
+
+SETTING_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# SLURM reads "#" as the start of a comment, "\" at the end of a line as its continuation, and blanks as the next setting.
+SETTING_VALUE = re.compile(r"[^\s\x00-\x1f\x7f#\"\\]+|\"[^\x00-\x1f\x7f#\"\\]+\"")
 
 # Lists that a site's value is added to instead of replacing ours.
 MERGED = {"slurmctldparameters": "SlurmctldParameters", "accountingstoragetres": "AccountingStorageTRES"}
@@ -84,6 +105,12 @@ class Node(t.TypedDict):
     settings: dict[str, t.Any]
 
 
+class PlannedNode(Node):
+    """A node whose devices are settled; they are computed once, as everything else is made of them."""
+
+    devices: list[dict[str, t.Any]]
+
+
 def hardware(facts: t.Mapping[str, t.Any], reserve: int) -> dict[str, int]:
     """CPU topology and schedulable memory (MiB) of a host from its Ansible facts.
 
@@ -100,8 +127,11 @@ def hardware(facts: t.Mapping[str, t.Any], reserve: int) -> dict[str, int]:
     return {"cpus": cpus, "sockets": sockets, "cores": cores, "threads": threads, "memory": memory}
 
 
-def reserved_settings(settings: t.Mapping[str, t.Any], cgroup: t.Mapping[str, t.Any]) -> list[str]:
-    """One sentence for each extra setting that contradicts the collection's own."""
+def reserved_settings(settings: t.Any, cgroup: t.Any) -> list[str]:
+    """One sentence for each extra setting that contradicts the collection's own, or can't stand in SLURM's files."""
+    found = unwritable_settings("slurm_cluster_settings", settings) + unwritable_settings("slurm_cluster_cgroup_settings", cgroup)
+    if found:
+        return found
     found = [
         f"slurm_cluster_settings sets {key}, which the collection sets itself ({OURS[key.lower()]}): remove it there."
         for key in settings
@@ -115,12 +145,45 @@ def reserved_settings(settings: t.Mapping[str, t.Any], cgroup: t.Mapping[str, t.
     return found
 
 
+def line_settings_errors(where: str, settings: t.Any, ours: t.Mapping[str, str]) -> list[str]:
+    """The same for the settings of a node or partition line."""
+    return unwritable_settings(where, settings) or [
+        f"{where} sets {key}, which the collection sets itself ({ours[key.lower()]}): remove it there."
+        for key in settings
+        if key.lower() in ours
+    ]
+
+
+def unwritable_settings(where: str, settings: t.Any) -> list[str]:
+    """One sentence for each setting that would not be one setting in the file; a line break could smuggle in another one."""
+    if not isinstance(settings, t.Mapping):
+        return [f"{where} must be a dictionary of settings and their values."]
+    found = [f"{where} has {key!r}, which is no name of a setting." for key in settings if not is_setting_name(key)]
+    found += [
+        f"{where} gives {key} a value that SLURM can't read: one word or a list of words is allowed, or text in double quotes; "
+        "neither line breaks nor '#', backslashes or an empty value."
+        for key, value in settings.items()
+        if is_setting_name(key) and not is_setting_value(value)
+    ]
+    return found
+
+
+def is_setting_name(key: t.Any) -> bool:
+    return isinstance(key, str) and SETTING_NAME.fullmatch(key) is not None
+
+
+def is_setting_value(value: t.Any) -> bool:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    scalars = all(isinstance(item, (str, int, float)) for item in items)
+    return scalars and SETTING_VALUE.fullmatch(setting(value)) is not None
+
+
 def setting(value: t.Any) -> str:
     """A value as slurm.conf writes it."""
     if isinstance(value, bool):
         return "YES" if value else "NO"
     if isinstance(value, (list, tuple)):
-        return ",".join(str(item) for item in value)
+        return ",".join(setting(item) for item in value)
     return str(value)
 
 
@@ -150,7 +213,7 @@ def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -
     """The devices to configure, and what is wrong with them.
 
     A device that was configured and can't be scheduled now stays in the configuration: a node that quietly shrinks
-    is a GPU lost without a word.
+    is a GPU lost without a word. Drivers number device files anew at boot, so its file may be another device's by now.
     """
     usable = {device["pci_address"]: device for device in _slurm_gres.schedulable(found)}
     reasons = {entry["pci_address"]: entry["reason"] for entry in _slurm_gres.unschedulable(found)}
@@ -163,38 +226,79 @@ def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -
         for problem in device.get("health") or []:
             if device["pci_address"] in usable and problem["problem"] not in ADVISORY:
                 wrong.append(f"{describe(device)}: {problem['message']}")
-    for device in recorded:
-        address = device["pci_address"]
-        if address not in usable:
-            devices.append(device)
-            cause = reasons.get(address) or ""
-            wrong.append(f"{describe(device)} is missing" + (", " + cause.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""))
+    lost = [device for device in recorded if device["pci_address"] not in usable]
+    taken = {path for device in usable.values() for path in files_of(device)}
+    expected = {path for device in lost for path in files_of(device)}
+    for device in lost:
+        renumbered = with_free_files(device, taken, expected)
+        taken.update(files_of(renumbered))
+        devices.append(renumbered)
+        cause = reasons.get(device["pci_address"]) or ""
+        wrong.append(f"{describe(device)} is missing" + (", " + cause.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""))
     return sorted(devices, key=lambda device: str(device["pci_address"])), wrong
+
+
+def files_of(device: t.Mapping[str, t.Any]) -> list[str]:
+    """All device files of a device and of its MIG instances."""
+    instances = (device.get("mig") or {}).get("devices") or []
+    return [str(path) for part in (device, *instances) for path in part.get("device_files") or []]
+
+
+def with_free_files(device: dict[str, t.Any], taken: t.AbstractSet[str], expected: t.AbstractSet[str]) -> dict[str, t.Any]:
+    """A lost device with files that no other device has: the next free numbers instead of the ones taken."""
+    names: dict[str, str] = {}
+    for path in files_of(device):
+        name = path
+        stem = path.rstrip("0123456789")
+        number = 0
+        while path in taken and (name in taken or name in expected or name in names.values()):
+            name = f"{stem}{number}"
+            number += 1
+        names[path] = name
+    if all(old == new for old, new in names.items()):
+        return device
+
+    def renamed(part: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+        return {**part, "device_files": [names[str(path)] for path in part.get("device_files") or []]}
+
+    moved = renamed(device)
+    if (device.get("mig") or {}).get("devices"):
+        moved["mig"] = {**device["mig"], "devices": [renamed(instance) for instance in device["mig"]["devices"]]}
+    return moved
 
 
 # Health entries about the tool that reads the devices: no reason to take a node away from its users.
 ADVISORY = {"nvidia_smi_timeout", "nvidia_smi_failed", "nvidia_smi_unreadable"}
 
 
-def node_attributes(node: Node) -> str:
+def node_attributes(node: PlannedNode) -> str:
     """A node line without its names, equal for equal hosts."""
-    parts = [
-        f"CPUs={node['cpus']}",
-        "Boards=1",
-        f"SocketsPerBoard={node['sockets']}",
-        f"CoresPerSocket={node['cores']}",
-        f"ThreadsPerCore={node['threads']}",
-        f"RealMemory={node['memory']}",
-    ]
+    parts = {
+        "CPUs": str(node["cpus"]),
+        "Boards": "1",
+        "SocketsPerBoard": str(node["sockets"]),
+        "CoresPerSocket": str(node["cores"]),
+        "ThreadsPerCore": str(node["threads"]),
+        "RealMemory": str(node["memory"]),
+    }
     gres = _slurm_gres.gres_of(node["accelerators"])
     if gres:
-        parts.append(f"Gres={gres}")
-    parts += [f"{key}={setting(value)}" for key, value in sorted(node["settings"].items())]
-    return " ".join(parts) + " State=UNKNOWN"
+        parts["Gres"] = gres
+    return with_settings(parts, node["settings"], "UNKNOWN")
 
 
-def node_lines(nodes: t.Sequence[Node]) -> list[str]:
-    groups: dict[str, list[Node]] = {}
+def with_settings(parts: t.Mapping[str, str], settings: t.Mapping[str, t.Any], state: str) -> str:
+    """The settings of one line; a site's replace ours, as SLURM reports one that stands there twice."""
+    theirs = {key.lower() for key in settings}
+    words = [f"{key}={value}" for key, value in parts.items() if key.lower() not in theirs]
+    words += [f"{key}={setting(value)}" for key, value in sorted(settings.items())]
+    if "state" not in theirs:
+        words.append(f"State={state}")
+    return " ".join(words)
+
+
+def node_lines(nodes: t.Sequence[PlannedNode]) -> list[str]:
+    groups: dict[str, list[PlannedNode]] = {}
     for node in nodes:
         groups.setdefault(node_attributes(node), []).append(node)
     return [
@@ -203,11 +307,18 @@ def node_lines(nodes: t.Sequence[Node]) -> list[str]:
     ]
 
 
-def partition_nodes(partition: t.Mapping[str, t.Any], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]) -> list[Node]:
+def types_of(nodes: t.Iterable[PlannedNode]) -> list[str]:
+    """The GPU types of the nodes, sorted, each once."""
+    return sorted({device["gres_type"] for node in nodes for device in node["devices"]})
+
+
+def partition_nodes(
+    partition: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
+) -> list[PlannedNode]:
     """The nodes of a partition: of a group or of all, those that have one of its GPU types."""
     wanted = set(partition_members(partition, groups))
     types = set(partition.get("gpu_types") or [])
-    return [n for n in nodes if n["name"] in wanted and (not types or types & set(_slurm_gres.types_of([dict(n)])))]
+    return [n for n in nodes if n["name"] in wanted and (not types or any(device["gres_type"] in types for device in n["devices"]))]
 
 
 def partition_members(partition: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> t.Sequence[str]:
@@ -215,24 +326,25 @@ def partition_members(partition: t.Mapping[str, t.Any], groups: t.Mapping[str, t
 
 
 def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], settings: t.Mapping[str, t.Any]) -> str:
-    keys = {key.lower() for key in (partition.get("settings") or {})} | {key.lower() for key in settings}
-    parts = [f"PartitionName={partition['name']}", f"Nodes={fold([n['name'] for n in members])}"]
+    own = partition.get("settings") or {}
+    keys = {key.lower() for key in own} | {key.lower() for key in settings}
+    parts = {"PartitionName": str(partition["name"]), "Nodes": fold([n["name"] for n in members])}
     if partition.get("default"):
-        parts.append("Default=YES")
-    parts += [f"MaxTime={partition.get('max_time') or '7-00:00:00'}", f"DefaultTime={partition.get('default_time') or '01:00:00'}"]
+        parts["Default"] = "YES"
+    parts["MaxTime"] = str(partition.get("max_time") or "7-00:00:00")
+    parts["DefaultTime"] = str(partition.get("default_time") or "01:00:00")
     if not keys & {"defmempercpu", "defmempernode", "defmempergpu"}:
         # Without it a job that names no memory takes all of the node's, and a second one waits.
-        parts.append(f"DefMemPerCPU={min(n['memory'] // n['cpus'] for n in members)}")
-    parts += [f"{key}={setting(value)}" for key, value in sorted((partition.get("settings") or {}).items())]
-    return " ".join(parts) + " State=UP"
+        parts["DefMemPerCPU"] = str(min(n["memory"] // n["cpus"] for n in members))
+    return with_settings(parts, own, "UP")
 
 
 def partition_errors(
-    partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]
+    partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
 ) -> list[str]:
     """What the facts contradict in the partitions, one sentence each."""
     errors = []
-    present = _slurm_gres.types_of([dict(n) for n in nodes])
+    present = types_of(nodes)
     for partition in partitions:
         for gpu_type in partition.get("gpu_types") or []:
             if gpu_type not in present:
@@ -245,7 +357,7 @@ def partition_errors(
     return errors
 
 
-def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]) -> str:
+def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]) -> str:
     settings = cluster["settings"]
     extra = {key.lower(): value for key, value in settings.items()}
     ours = {
@@ -264,11 +376,12 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[Node], groups: 
         "SlurmctldParameters": merged_list(["enable_configless"], extra.get("slurmctldparameters")),
         "HealthCheckProgram": HEALTH_PROGRAM,
     }
-    tres = _slurm_gres.tres_of([dict(n) for n in nodes])
+    types = types_of(nodes)
+    tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types)] if types else []
     if tres or extra.get("accountingstoragetres"):
         ours["AccountingStorageTRES"] = merged_list(tres, extra.get("accountingstoragetres"))
-    if tres:
-        ours["GresTypes"] = ",".join(sorted({name.split("/", 1)[1].split(":", 1)[0] for name in tres}))
+    if types:
+        ours["GresTypes"] = "gpu"
     lines = [f"{key}={value}" for key, value in sorted(ours.items())]
     lines.append("# Defaults, overridden by slurm_cluster_settings")
     lines += [f"{key}={value}" for key, value in sorted(DEFAULTS.items()) if value is not None and key.lower() not in extra]
@@ -289,12 +402,12 @@ def cgroup_conf(settings: t.Mapping[str, t.Any]) -> str:
 
 
 def probes(
-    partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[Node], groups: t.Mapping[str, t.Sequence[str]]
+    partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
 ) -> list[dict[str, t.Any]]:
     """The jobs that prove the cluster: per partition one without a GPU and one of each of its GPU types."""
     found = []
     for partition in partitions:
-        types = _slurm_gres.types_of([dict(n) for n in partition_nodes(partition, nodes, groups)])
+        types = types_of(partition_nodes(partition, nodes, groups))
         found += [{"partition": partition["name"], "gres_type": gres_type} for gres_type in [None, *types]]
     return found
 
@@ -313,7 +426,7 @@ def plan(
     devices), files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove
     the cluster), copies (path on the nodes to SHA-256).
     """
-    whole: list[Node] = []
+    whole: list[PlannedNode] = []
     unfit: dict[str, str] = {}
     warnings: list[str] = []
     for node in sorted(nodes, key=lambda n: natural(n["name"])):
@@ -327,12 +440,10 @@ def plan(
             for entry in _slurm_gres.unschedulable(node["accelerators"])
             if entry["pci_address"] not in known
         ]
-        merged = dict(node)
-        merged["accelerators"] = devices
-        whole.append(t.cast(Node, merged))
+        whole.append({**node, "accelerators": devices, "devices": gres_devices(node["name"], devices)})
     errors = partition_errors(cluster["partitions"], whole, groups)
     if errors:
-        return {"errors": errors, "warnings": warnings, "unfit": {}, "devices": {}, "files": {}, "record": "", "probes": [], "copies": {}}
+        return nothing(errors, warnings)
     files = {
         "slurm.conf": slurm_conf(cluster, whole, groups),
         "gres.conf": HEADER + _slurm_gres.gres_conf([{"name": n["name"], "accelerators": n["accelerators"]} for n in whole]),
@@ -342,7 +453,7 @@ def plan(
         "errors": [],
         "warnings": warnings,
         "unfit": unfit,
-        "devices": {n["name"]: _slurm_gres.device_index(n["accelerators"]) for n in whole},
+        "devices": {n["name"]: n["devices"] for n in whole},
         "files": files,
         "record": record(whole),
         "probes": probes(cluster["partitions"], [n for n in whole if n["name"] not in unfit], groups),
@@ -350,12 +461,25 @@ def plan(
     }
 
 
+def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
+    """The plan of a cluster that must not be changed."""
+    return {"errors": errors, "warnings": warnings, "unfit": {}, "devices": {}, "files": {}, "record": "", "probes": [], "copies": {}}
+
+
+def gres_devices(name: str, accelerators: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """What a node's gres are; raises ValueError, one sentence with the node's name, where two devices share a file."""
+    try:
+        return _slurm_gres.device_index(accelerators)
+    except ValueError as error:
+        raise ValueError(f"Node {name}: {error}") from error
+
+
 def natural(name: str) -> list[t.Any]:
     """Sort key that puts n2 before n10."""
     parts: list[t.Any] = []
     digits = ""
     for character in name + "\0":
-        if character.isdigit():
+        if character.isdecimal():
             digits += character
         else:
             if digits:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ipaddress
 import re
 import typing as t
 
@@ -17,6 +18,12 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm
 
 GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
+PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+# Accounts and login names, those of a directory service included.
+ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
+ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
+# Minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]]
+TIME = re.compile(r"[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE | re.ASCII)
 PARTITION_KEYS = {"name", "group", "gpu_types", "default", "max_time", "default_time", "settings"}
 
 MAKE_MUNGE_KEY = "make one with 'openssl rand -base64 128 | tr -d \"\\n\"' and keep it in ansible-vault"
@@ -45,18 +52,35 @@ def same(values: t.Mapping[str, str], what: str) -> list[str]:
     hosts_of: dict[str, list[str]] = {}
     for host, value in values.items():
         hosts_of.setdefault(value, []).append(host)
-    return [f"The hosts {' and '.join(hosts)} have the same {what} {value}: correct one of them." for value, hosts in hosts_of.items() if len(hosts) > 1]
+    return [
+        f"The hosts {' and '.join(hosts)} have the same {what} {value}: correct one of them."
+        for value, hosts in hosts_of.items()
+        if len(hosts) > 1
+    ]
+
+
+def short_name(host: str) -> str:
+    """An inventory name without its domain; one that is an address has none."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return host.split(".", 1)[0].lower()
 
 
 def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Hosts that the inventory lets meet at one address or under one name."""
-    errors = same({host: host.split(".", 1)[0].lower() for host in variables}, "short name")
+    errors = same({host: short_name(host) for host in variables}, "short name")
     for key in ("ansible_host", "slurm_cluster_address"):
         values = {host: str(own[key]) for host, own in variables.items() if own.get(key)}
         ports = {host: str(own.get("ansible_port", "")) for host, own in variables.items()}
         if key == "ansible_host":  # several hosts behind one forwarded address differ by port
             values = {host: value + (f" port {ports[host]}" if ports[host] else "") for host, value in values.items()}
         errors += same(values, key)
+    errors += [
+        f"slurm_cluster_address of {host} is {str(own['slurm_cluster_address'])!r}, which is no address."
+        for host, own in variables.items()
+        if own.get("slurm_cluster_address") and not ADDRESS.fullmatch(str(own["slurm_cluster_address"]))
+    ]
     return errors
 
 
@@ -96,29 +120,91 @@ def partition_errors(partitions: t.Any, groups: t.Mapping[str, t.Sequence[str]])
     if not isinstance(partitions, (list, tuple)) or not all(isinstance(p, t.Mapping) for p in partitions):
         return ["slurm_cluster_partitions must be a list of partitions, each with a name."]
     errors = []
-    names = [str(p.get("name", "")) for p in partitions]
+    names = [text_of(p.get("name")) for p in partitions]
     if not names:
         errors.append("slurm_cluster_partitions is empty: name at least one partition.")
     for partition, name in zip(partitions, names):
-        if not NAME.fullmatch(name.lower()):
-            errors.append(f"slurm_cluster_partitions: '{name}' is no partition name (letters, digits, '_' and '-').")
+        if not PARTITION_NAME.fullmatch(name) or name.upper() == "DEFAULT":
+            errors.append(f"slurm_cluster_partitions: {name!r} is no partition name (letters, digits, '_' and '-'; not DEFAULT).")
         if names.count(name) > 1:
             errors.append(f"slurm_cluster_partitions names the partition {name} more than once.")
-        unknown = sorted(set(partition) - PARTITION_KEYS)
+        unknown = sorted(str(key) for key in set(partition) - PARTITION_KEYS)
         if unknown:
-            errors.append(f"slurm_cluster_partitions: partition {name} has the unknown key {unknown[0]} (known: {', '.join(sorted(PARTITION_KEYS))}).")
+            errors.append(
+                f"slurm_cluster_partitions: partition {name} has the unknown key {unknown[0]} (known: {', '.join(sorted(PARTITION_KEYS))})."
+            )
         group = str(partition.get("group") or "slurm_nodes")
         strangers = [host for host in groups.get(group, []) if host not in groups.get("slurm_nodes", [])]
         if not groups.get(group):
-            errors.append(f"slurm_cluster_partitions: partition {name} has the group {group}, which is not in the inventory or has no host.")
+            errors.append(
+                f"slurm_cluster_partitions: partition {name} has the group {group}, which is not in the inventory or has no host."
+            )
         elif strangers:
-            errors.append(f"slurm_cluster_partitions: the group {group} of partition {name} has {strangers[0]}, which is not in slurm_nodes.")
-    if sum(1 for p in partitions if p.get("default")) > 1:
+            errors.append(
+                f"slurm_cluster_partitions: the group {group} of partition {name} has {strangers[0]}, which is not in slurm_nodes."
+            )
+        errors += partition_value_errors(partition, name)
+    if sum(1 for p in partitions if p.get("default") is True) > 1:
         errors.append("slurm_cluster_partitions has more than one default partition.")
     return list(dict.fromkeys(errors))
 
 
-def disagreements(mine: t.Mapping[str, t.Any], controllers: t.Mapping[str, t.Any], me: str, controller: str, per_host: t.Container[str]) -> list[str]:
+def text_of(value: t.Any) -> str:
+    """A name as text; YAML reads 1 as a number, but no and null are no names."""
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+
+
+def partition_value_errors(partition: t.Mapping[str, t.Any], name: str) -> list[str]:
+    """Values of a partition's keys that are of a wrong kind."""
+    where = f"slurm_cluster_partitions: partition {name}"
+    errors = []
+    types = partition.get("gpu_types")
+    if types is not None and not (isinstance(types, (list, tuple)) and all(isinstance(gpu_type, str) for gpu_type in types)):
+        errors.append(f"{where} needs a list of names as gpu_types, such as [a100].")
+    if not isinstance(partition.get("default") or False, bool):
+        errors.append(f"{where} needs true or false as default.")
+    for key in ("max_time", "default_time"):
+        value = partition.get(key)
+        if value is not None and not (isinstance(value, str) and TIME.fullmatch(value)):
+            # YAML takes 12:00:00 for a number of seconds, and SLURM a number for minutes.
+            errors.append(f"{where} needs a time in quotes as {key}, such as '12:00:00' or '7-00:00:00'.")
+    settings = partition.get("settings")
+    if settings is not None:
+        errors += _slurm_cluster.line_settings_errors(
+            f"slurm_cluster_partitions: settings of partition {name}", settings, _slurm_cluster.OUR_PARTITION
+        )
+    return errors
+
+
+def account_errors(accounts: t.Any) -> list[str]:
+    """What is wrong with slurm_cluster_accounts."""
+    if not isinstance(accounts, (list, tuple)) or not all(isinstance(a, t.Mapping) for a in accounts):
+        return ["slurm_cluster_accounts must be a list of accounts, each with a name."]
+    errors = []
+    for account in accounts:
+        name = text_of(account.get("name"))
+        if not ACCOUNT_NAME.fullmatch(name):
+            errors.append(f"slurm_cluster_accounts: {name!r} is no name of an account (letters, digits and '_.@-').")
+        parent = account.get("parent")
+        if parent is not None and not ACCOUNT_NAME.fullmatch(text_of(parent)):
+            errors.append(f"slurm_cluster_accounts: account {name} has the parent {parent!r}, which is no name of an account.")
+        users = account.get("users")
+        if isinstance(users, str):  # Ansible takes text for a comma-separated list
+            users = users.split(",")
+        if users is not None and not isinstance(users, (list, tuple)):
+            errors.append(f"slurm_cluster_accounts: account {name} needs a list of login names as users.")
+            continue
+        errors += [
+            f"slurm_cluster_accounts: account {name} has the user {user!r}, which is no login name."
+            for user in users or []
+            if not ACCOUNT_NAME.fullmatch(text_of(user))
+        ]
+    return errors
+
+
+def disagreements(
+    mine: t.Mapping[str, t.Any], controllers: t.Mapping[str, t.Any], me: str, controller: str, per_host: t.Container[str]
+) -> list[str]:
     """Cluster-wide variables that this host sees otherwise than the controller: whichever host a run starts from
     (--limit) must compute the same cluster."""
     names = sorted({name for name in (*mine, *controllers) if name.startswith("slurm_cluster_") and name not in per_host})
@@ -155,6 +241,11 @@ def errors(
     found += munge_key_errors(own)
     found += _slurm_cluster.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
+    found += account_errors(variables.get(here, {}).get("slurm_cluster_accounts") or [])
+    for host in groups.get("slurm_nodes", []):
+        settings = variables[host].get("slurm_cluster_node_settings")
+        if settings is not None:
+            found += _slurm_cluster.line_settings_errors(f"slurm_cluster_node_settings of {host}", settings, _slurm_cluster.OUR_NODE)
     if groups.get("slurm_controllers"):
         controller = groups["slurm_controllers"][0]
         found += disagreements(variables.get(here, {}), variables[controller], here, controller, PER_HOST)
