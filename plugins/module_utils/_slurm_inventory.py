@@ -126,6 +126,7 @@ def partition_errors(partitions: t.Any, groups: t.Mapping[str, t.Sequence[str]])
     for partition, name in zip(partitions, names):
         if not PARTITION_NAME.fullmatch(name) or name.upper() == "DEFAULT":
             errors.append(f"slurm_cluster_partitions: {name!r} is no partition name (letters, digits, '_' and '-'; not DEFAULT).")
+            continue
         if names.count(name) > 1:
             errors.append(f"slurm_cluster_partitions names the partition {name} more than once.")
         unknown = sorted(str(key) for key in set(partition) - PARTITION_KEYS)
@@ -237,7 +238,7 @@ def errors(
     if not cluster["name"]:
         found.append("slurm_cluster_name is not set: give the cluster a name of small letters, digits, '_' and '-', in group_vars/all.")
     elif not NAME.fullmatch(str(cluster["name"])):
-        found.append(f"slurm_cluster_name '{cluster['name']}' is not allowed: small letters, digits, '_' and '-'.")
+        found.append(f"slurm_cluster_name {cluster['name']!r} is not allowed: small letters, digits, '_' and '-'.")
     found += munge_key_errors(own)
     found += _slurm_cluster.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)

@@ -1,0 +1,389 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Each mistake in an inventory is one sentence that names the variable or group and the host."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_inventory
+
+KEY = base64.b64encode(bytes(128)).decode()
+GROUPS = {"slurm_controllers": ["head"], "slurm_databases": ["head"], "slurm_nodes": ["gpu1", "gpu2"], "slurm_logins": ["login"]}
+HOSTS = ["head", "gpu1", "gpu2", "login"]
+PARTITIONS = [{"name": "batch", "default": True}]
+
+
+def errors(groups=None, raw=None, here="head", variables=None, **wanted):
+    """All errors of a right inventory with changes; variables: host to its variables, None removes one."""
+    hostvars = {}
+    for host in HOSTS:
+        own = {"munge_key": KEY, "slurm_cluster_name": "physics", **(variables or {}).get(host, {})}
+        hostvars[host] = {key: value for key, value in own.items() if value is not None}
+    cluster = {"name": "physics", "partitions": PARTITIONS, "settings": {}, "cgroup_settings": {}, **wanted}
+    return _slurm_inventory.errors(groups or GROUPS, hostvars, here, cluster, lambda host: (raw or {}).get(host, {}))
+
+
+def only(found):
+    (sentence,) = found
+    assert sentence.endswith((".", ")")) and "\n" not in sentence
+    return sentence
+
+
+def test_right_inventory_has_no_errors():
+    assert errors() == []
+
+
+def test_members_are_listed_once_in_the_order_of_the_groups():
+    assert _slurm_inventory.member_names(GROUPS) == ["head", "gpu1", "gpu2", "login"]
+    assert _slurm_inventory.member_names({}) == []
+
+
+# --- groups ---
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ({"slurm_controllers": []}, "The inventory has no host in the group slurm_controllers: name the one that runs slurmctld."),
+        (
+            {"slurm_databases": []},
+            "The inventory has no host in the group slurm_databases: name the one that runs slurmdbd and its MariaDB.",
+        ),
+        (
+            {"slurm_controllers": ["head", "login"]},
+            "The group slurm_controllers has 2 hosts (head, login), but exactly one runs slurmctld: leave one.",
+        ),
+        (
+            {"slurm_databases": ["head", "login"]},
+            "The group slurm_databases has 2 hosts (head, login), but exactly one runs slurmdbd and its MariaDB: leave one.",
+        ),
+    ],
+)
+def test_groups_with_too_few_or_too_many_hosts(groups, sentence):
+    assert only(errors(groups={**GROUPS, **groups})) == sentence
+
+
+def test_groups_that_are_not_there_at_all():
+    found = _slurm_inventory.group_errors({})
+    assert [sentence.split(":")[0] for sentence in found] == [
+        f"The inventory has no host in the group slurm_{group}" for group in ("controllers", "databases", "nodes")
+    ]
+    assert "The inventory has no host in the group slurm_nodes: name the hosts that run jobs." in errors(
+        groups={**GROUPS, "slurm_nodes": []}
+    )
+
+
+# --- names and addresses ---
+
+
+@pytest.mark.parametrize("key", ["ansible_host", "slurm_cluster_address"])
+def test_two_hosts_with_one_address(key):
+    found = errors(variables={"gpu1": {key: "10.0.0.5"}, "login": {key: "10.0.0.5"}})
+    assert only(found) == f"The hosts gpu1 and login have the same {key} 10.0.0.5: correct one of them."
+
+
+def test_hosts_behind_one_forwarded_address_differ_by_port():
+    ports = {host: {"ansible_host": "127.0.0.1", "ansible_port": 2200 + number} for number, host in enumerate(HOSTS)}
+    assert errors(variables=ports) == []
+    ports["gpu2"]["ansible_port"] = 2201
+    assert only(errors(variables=ports)) == "The hosts gpu1 and gpu2 have the same ansible_host 127.0.0.1 port 2201: correct one of them."
+
+
+def test_two_hosts_with_one_short_name():
+    found = _slurm_inventory.address_errors({"gpu1.left.example": {}, "GPU1.right.example": {}, "gpu2": {}})
+    assert only(found) == "The hosts gpu1.left.example and GPU1.right.example have the same short name gpu1: correct one of them."
+
+
+def test_inventory_names_that_are_addresses_have_no_short_name():
+    assert _slurm_inventory.address_errors({"10.0.0.1": {}, "10.0.0.2": {}, "fe80::1": {}, "fe80::2": {}}) == []
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1 State=DOWN", "10.0.0.1\nSlurmUser=root", "10.0.0.1#", "10.0.0.1,10.0.0.2", "[1-2]", ["10.0.0.1"]]
+)
+def test_address_that_is_none(address):
+    found = only(errors(variables={"gpu1": {"slurm_cluster_address": address}}))
+    assert found == f"slurm_cluster_address of gpu1 is {str(address)!r}, which is no address."
+
+
+@pytest.mark.parametrize("host", ["head", "login"])
+@pytest.mark.parametrize("address", ["{{ inventory_hostname }}.example", "prefix-{{inventory_hostname|lower}}"])
+def test_address_made_of_inventory_hostname(host, address):
+    found = only(errors(raw={host: {"ansible_host": address}}))
+    assert found.startswith(f"ansible_host of {host} is made of inventory_hostname, which means another host in delegated tasks: ")
+
+
+def test_addresses_that_delegation_resolves_rightly():
+    plain = {"head": {"ansible_host": "{{ my_address }}"}, "login": {"ansible_host": "inventory_hostname.example"}}
+    assert errors(raw={**plain, "gpu1": {"ansible_host": "{{ inventory_hostname }}"}}) == []
+
+
+# --- munge key ---
+
+
+def munge(**keys):
+    return errors(variables={host: {"munge_key": key} for host, key in keys.items()})
+
+
+def everywhere(key):
+    return munge(**dict.fromkeys(HOSTS, key))
+
+
+HOW = "make one with 'openssl rand -base64 128 | tr -d \"\\n\"' and keep it in ansible-vault."
+
+
+def test_missing_munge_key_says_how_to_make_one():
+    assert only(munge(gpu1=None, login="")) == f"munge_key is not set for gpu1, login: {HOW}"
+
+
+@pytest.mark.parametrize("key", ["not base64!", "abc", KEY + "\n", "schlüssel", 12345, ["a"]])
+def test_munge_key_that_is_no_base64(key):
+    assert only(everywhere(key)) == f"munge_key is not valid base64: {HOW}"
+
+
+@pytest.mark.parametrize(("size", "right"), [(31, False), (32, True), (1024, True), (1025, False)])
+def test_munge_key_of_a_wrong_size(size, right):
+    found = everywhere(base64.b64encode(bytes(size)).decode())
+    assert found == [] if right else only(found) == f"munge_key has {size} bytes, munge takes 32 to 1024: {HOW}"
+
+
+def test_munge_key_that_differs_is_not_shown():
+    other = base64.b64encode(b"x" * 64).decode()
+    found = only(munge(gpu2=other))
+    assert found == "munge_key differs between the hosts of the cluster: give all of them the same, in group_vars/all."
+    assert other not in only(munge(gpu2=other)) and KEY not in found
+
+
+# --- cluster name ---
+
+
+def test_cluster_needs_a_name():
+    assert only(errors(name="")).startswith("slurm_cluster_name is not set: ")
+    assert only(errors(name=None)).startswith("slurm_cluster_name is not set: ")
+
+
+@pytest.mark.parametrize("name", ["Physics", "my cluster", "a\nb", "-a", "größe", "a.b", True, ["a"], "physics\n"])
+def test_cluster_name_that_slurm_does_not_take(name):
+    assert only(errors(name=name)) == f"slurm_cluster_name {name!r} is not allowed: small letters, digits, '_' and '-'."
+
+
+# --- settings ---
+
+
+def test_reserved_and_broken_settings():
+    assert only(errors(settings={"SELECTTYPE": "select/linear"})) == (
+        "slurm_cluster_settings sets SELECTTYPE, which the collection sets itself (only select/cons_tres schedules GPUs): remove it there."
+    )
+    assert "slurm_cluster_cgroup_settings sets constrainDevices=no" in only(errors(cgroup_settings={"constrainDevices": "no"}))
+    assert only(errors(settings=["a"])) == "slurm_cluster_settings must be a dictionary of settings and their values."
+    assert only(errors(settings={"Prolog": "/x\nSlurmUser=root"})).startswith(
+        "slurm_cluster_settings gives Prolog a value that SLURM can't read"
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "start"),
+    [
+        ({"Features": "a Gres=gpu:8"}, "slurm_cluster_node_settings of gpu2 gives Features a value that SLURM can't read: "),
+        ({"Weight": "1\nSlurmUser=root"}, "slurm_cluster_node_settings of gpu2 gives Weight a value that SLURM can't read: "),
+        (
+            {"gres": "gpu:8"},
+            "slurm_cluster_node_settings of gpu2 sets gres, which the collection sets itself (it comes from the accelerators",
+        ),
+        ({"NodeName": "x"}, "slurm_cluster_node_settings of gpu2 sets NodeName, which the collection sets itself"),
+        ({1: "x"}, "slurm_cluster_node_settings of gpu2 has 1, which is no name of a setting."),
+        ("Weight=5", "slurm_cluster_node_settings of gpu2 must be a dictionary of settings and their values."),
+    ],
+)
+def test_settings_of_a_node(settings, start):
+    assert only(errors(variables={"gpu2": {"slurm_cluster_node_settings": settings}})).startswith(start)
+
+
+def test_right_settings_of_a_node():
+    assert (
+        errors(variables={"gpu2": {"slurm_cluster_node_settings": {"Features": ["fast", "big"], "Weight": 5, "Reason": '"not yet"'}}}) == []
+    )
+
+
+# --- partitions ---
+
+
+@pytest.mark.parametrize("wrong", [None, "batch", {"name": "batch"}, ["batch"], [None], 5, True, [["name"]]])
+def test_partitions_that_are_no_list_of_dictionaries(wrong):
+    assert only(errors(partitions=wrong)) == "slurm_cluster_partitions must be a list of partitions, each with a name."
+
+
+@pytest.mark.parametrize(
+    ("partitions", "sentence"),
+    [
+        ([], "slurm_cluster_partitions is empty: name at least one partition."),
+        ([{}], "slurm_cluster_partitions: '' is no partition name (letters, digits, '_' and '-'; not DEFAULT)."),
+        ([{"name": "a"}, {"name": "a"}], "slurm_cluster_partitions names the partition a more than once."),
+        (
+            [{"name": "a", "nodes": "x"}],
+            "slurm_cluster_partitions: partition a has the unknown key nodes "
+            "(known: default, default_time, gpu_types, group, max_time, name, settings).",
+        ),
+        (
+            [{"name": "a", "group": "gone"}],
+            "slurm_cluster_partitions: partition a has the group gone, which is not in the inventory or has no host.",
+        ),
+        (
+            [{"name": "a", "group": "slurm_logins"}],
+            "slurm_cluster_partitions: the group slurm_logins of partition a has login, which is not in slurm_nodes.",
+        ),
+        ([{"name": "a", "default": True}, {"name": "b", "default": True}], "slurm_cluster_partitions has more than one default partition."),
+        ([{"name": "a", "gpu_types": "a100"}], "slurm_cluster_partitions: partition a needs a list of names as gpu_types, such as [a100]."),
+        ([{"name": "a", "gpu_types": [100]}], "slurm_cluster_partitions: partition a needs a list of names as gpu_types, such as [a100]."),
+        ([{"name": "a", "default": "no"}], "slurm_cluster_partitions: partition a needs true or false as default."),
+        (
+            [{"name": "a", "settings": ["x"]}],
+            "slurm_cluster_partitions: settings of partition a must be a dictionary of settings and their values.",
+        ),
+        (
+            [{"name": "a", "settings": {"maxTime": "1"}}],
+            "slurm_cluster_partitions: settings of partition a sets maxTime, which the collection sets itself "
+            "(it comes from the key max_time): remove it there.",
+        ),
+    ],
+)
+def test_mistakes_in_partitions(partitions, sentence):
+    assert only(errors(partitions=partitions)) == sentence
+
+
+@pytest.mark.parametrize(
+    "name", [None, True, False, ["a"], {}, 1.5, "", "DEFAULT", "default", "a b", "a\nb", "a,b", "a#", "a[1-2]", "größe", "\u212a", "-a"]
+)
+def test_names_that_no_partition_can_have(name):
+    found = only(errors(partitions=[{"name": name}]))
+    assert found.startswith("slurm_cluster_partitions: ") and "is no partition name" in found
+
+
+@pytest.mark.parametrize("name", ["a", "GPU_big", "a100-fast", 7, "7days"])
+def test_names_that_a_partition_can_have(name):
+    assert errors(partitions=[{"name": name}]) == []
+
+
+@pytest.mark.parametrize("key", ["max_time", "default_time"])
+@pytest.mark.parametrize("time", [43200, 1.5, True, "", "soon", "1:00 State=DOWN", "1:00\nSlurmUser=root", "-1", "1-", "\u0661", ["1:00"]])
+def test_times_that_slurm_does_not_take(key, time):
+    found = only(errors(partitions=[{"name": "a", key: time}]))
+    assert found == f"slurm_cluster_partitions: partition a needs a time in quotes as {key}, such as '12:00:00' or '7-00:00:00'."
+
+
+@pytest.mark.parametrize("time", ["60", "60:00", "12:00:00", "7-00", "7-00:30", "7-00:30:00", "UNLIMITED", "infinite", None])
+def test_times_that_slurm_takes(time):
+    assert errors(partitions=[{"name": "a", "max_time": time, "default_time": time}]) == []
+
+
+@pytest.mark.parametrize("value", ["x\nNodeName=evil", "x y", "#", None, "", {}])
+def test_value_in_a_partition_that_would_be_more_than_one_setting(value):
+    found = only(errors(partitions=[{"name": "a", "settings": {"QOS": value}}]))
+    assert found.startswith("slurm_cluster_partitions: settings of partition a gives QOS a value that SLURM can't read: ")
+
+
+def test_keys_of_mixed_kinds_do_not_break_the_check():
+    assert "has the unknown key 1 " in only(errors(partitions=[{"name": "a", 1: "x", None: "y", "nodes": "z"}]))
+
+
+# --- accounts ---
+
+
+@pytest.mark.parametrize(
+    ("accounts", "start"),
+    [
+        ("physics", "slurm_cluster_accounts must be a list of accounts, each with a name."),
+        (["physics"], "slurm_cluster_accounts must be a list of accounts, each with a name."),
+        ({"name": "physics"}, "slurm_cluster_accounts must be a list of accounts, each with a name."),
+        ([{}], "slurm_cluster_accounts: '' is no name of an account"),
+        ([{"name": None}], "slurm_cluster_accounts: '' is no name of an account"),
+        ([{"name": "a\nb"}], "slurm_cluster_accounts: 'a\\nb' is no name of an account"),
+        ([{"name": "a,b"}], "slurm_cluster_accounts: 'a,b' is no name of an account"),
+        ([{"name": "cluster=x"}], "slurm_cluster_accounts: 'cluster=x' is no name of an account"),
+        ([{"name": "a b"}], "slurm_cluster_accounts: 'a b' is no name of an account"),
+        ([{"name": "-i"}], "slurm_cluster_accounts: '-i' is no name of an account"),
+        ([{"name": "a", "parent": "b c"}], "slurm_cluster_accounts: account a has the parent 'b c', which is no name of an account."),
+        ([{"name": "a", "users": {"b": 1}}], "slurm_cluster_accounts: account a needs a list of login names as users."),
+        ([{"name": "a", "users": 5}], "slurm_cluster_accounts: account a needs a list of login names as users."),
+        ([{"name": "a", "users": [None]}], "slurm_cluster_accounts: account a has the user None, which is no login name."),
+        ([{"name": "a", "users": ["b", "c\nd"]}], "slurm_cluster_accounts: account a has the user 'c\\nd', which is no login name."),
+    ],
+)
+def test_mistakes_in_accounts(accounts, start):
+    own = {host: {"slurm_cluster_accounts": accounts} for host in HOSTS}
+    assert only(errors(variables=own)).startswith(start)
+
+
+def test_right_accounts():
+    accounts = [
+        {"name": "physics"},
+        {"name": "gpu.lab", "parent": "physics", "users": ["alice", "bob@example.org", 1001]},
+        {"name": 7, "users": "a,b"},
+        {"name": "x", "users": None},
+    ]
+    assert errors(variables={host: {"slurm_cluster_accounts": accounts} for host in HOSTS}) == []
+
+
+# --- agreement between hosts ---
+
+
+def test_variable_that_a_host_sees_otherwise_than_the_controller():
+    found = errors(here="gpu1", variables={"gpu1": {"slurm_cluster_settings": {"MaxJobCount": 1}}})
+    assert (
+        only(found) == "slurm_cluster_settings differs between head and gpu1: set it once for all hosts of the cluster, in group_vars/all."
+    )
+    found = errors(here="gpu1", variables={"head": {"slurm_cluster_settings": {"MaxJobCount": 1}}})
+    assert (
+        only(found) == "slurm_cluster_settings differs between head and gpu1: set it once for all hosts of the cluster, in group_vars/all."
+    )
+
+
+def test_variables_of_a_host_may_differ():
+    own = {"slurm_cluster_address": "10.0.0.9", "slurm_cluster_node_settings": {"Weight": 5}, "slurm_cluster_device_root": "/x", "other": 1}
+    assert errors(here="gpu1", variables={"gpu1": own}) == []
+
+
+# --- facts ---
+
+
+def host_facts(name, distribution="Debian", major="12"):
+    return {"hostname": name, "distribution": distribution, "distribution_major_version": major}
+
+
+def fact_errors(facts, allow_untested=False):
+    return _slurm_inventory.fact_errors({"head": host_facts("head"), **facts}, "head", allow_untested)
+
+
+def test_right_facts():
+    assert fact_errors({"gpu1": host_facts("gpu1")}) == []
+
+
+def test_host_without_facts():
+    assert only(fact_errors({"gpu1": {}})).startswith("No facts of gpu1 are known: it did not answer and nothing is cached; ")
+
+
+@pytest.mark.parametrize(("distribution", "major"), [("Debian", "11"), ("Ubuntu", "24"), ("Debian", "trixie/sid"), (None, None)])
+def test_unsupported_distribution(distribution, major):
+    facts = {"gpu1": host_facts("gpu1", distribution, major)}
+    assert only(fact_errors(facts)) == (
+        f"gpu1 runs {distribution} {major}, which is not supported (supported: Debian 12, Debian 13); "
+        "slurm_cluster_untested_platforms=true tries it all the same."
+    )
+    assert fact_errors(facts, allow_untested=True) == []
+
+
+def test_mixed_releases():
+    assert only(fact_errors({"gpu1": host_facts("gpu1", major="13")})) == (
+        "gpu1 brings SLURM 24.11 but the controller head 22.05, too far apart to work together: one distribution release per cluster."
+    )
+
+
+def test_major_version_may_be_a_number():
+    assert fact_errors({"gpu1": host_facts("gpu1", major=12)}) == []
+
+
+def test_two_hosts_with_one_hostname():
+    found = fact_errors({"a": host_facts("gpu1"), "b": host_facts("GPU1")})
+    assert only(found) == "The hosts a and b have the same hostname gpu1: correct one of them."
