@@ -22,7 +22,7 @@ attributes:
     description: Predicts the change without making it.
     support: full
   diff_mode:
-    description: Shows the change of each file that is not secret.
+    description: Shows the change of each file that is not secret. What not everybody may read on the host is not shown either.
     support: full
 options:
   files:
@@ -63,7 +63,7 @@ options:
       validate:
         description:
           - Command that must succeed before the file is replaced, V(%s) stands for the new content's path.
-            It is split as a shell would, but run without one. Not run in check mode if its program is not installed yet.
+            It is split as a shell would, but run without one. Not run in check mode, where there is no new content to look at.
         type: str
 seealso:
   - module: deephdc.accelerators.unit_fresh
@@ -89,6 +89,13 @@ paths:
   elements: str
   returned: always
   sample: [/etc/slurm/cgroup.conf]
+undo:
+  description:
+    - A value for O(files) that takes the change back. Secret files and directories are not in it.
+  type: list
+  elements: dict
+  returned: always
+  sample: [{"path": "/etc/slurm/cgroup.conf", "state": "absent"}]
 """
 
 import base64
@@ -98,7 +105,6 @@ import os
 import pwd
 import shlex
 import stat
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -132,11 +138,17 @@ def wanted_bytes(item: dict) -> bytes:
 def attributes(item: dict) -> tuple[int, int, int]:
     """Owner id, group id and mode that the item wants."""
     try:
-        return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid, int(item["mode"], 8)
+        return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid, octal(item["mode"])
     except KeyError:
         raise Refused(f"{item['path']} shall belong to {item['owner']}:{item['group']}, but this host has no such user or group") from None
     except ValueError:
         raise Refused(f"the mode {item['mode']} of {item['path']} is not octal") from None
+
+
+def octal(mode: str) -> int:
+    if not 0 <= int(mode, 8) <= 0o7777:
+        raise ValueError(mode)
+    return int(mode, 8)
 
 
 def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
@@ -156,8 +168,9 @@ def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
     return "other", b"", found
 
 
-def text(content: bytes) -> str:
-    return content.decode("utf-8", "replace")
+def text(found: tuple[str, bytes, tuple[int, int, int]]) -> str:
+    """What a diff may show of a file: one that only some may read on the host has secrets."""
+    return found[1].decode("utf-8", "replace") if found[2][2] & stat.S_IROTH else "(not shown)\n"
 
 
 def compare(item: dict, known_owner: bool) -> dict | None:
@@ -169,7 +182,7 @@ def compare(item: dict, known_owner: bool) -> dict | None:
             return None
         if found[0] == "directory":
             raise Refused(f"{path} shall be absent but is a directory, which this module does not remove")
-        return {"item": item, "before": text(found[1]), "after": ""}
+        return {"item": item, "before": text(found), "after": ""}
     if found is not None and found[0] != state:
         raise Refused(f"{path} shall be a {state} but is something else")
     content = b"" if state == "directory" else wanted_bytes(item)
@@ -177,16 +190,37 @@ def compare(item: dict, known_owner: bool) -> dict | None:
         return None
     header = f"{item['owner']}:{item['group']} {item['mode']}\n"
     if item["secret_base64"] is not None:
-        return {"item": item, "content": content, "before": "(secret)\n" if found else "", "after": header + "(secret)\n"}
-    before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + text(found[1]) if found else ""
-    return {"item": item, "content": content, "before": before, "after": header + text(content)}
+        return {"item": item, "found": found, "content": content, "before": "(secret)\n" if found else "", "after": header + "(secret)\n"}
+    before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + text(found) if found else ""
+    return {"item": item, "found": found, "content": content, "before": before, "after": header + content.decode("utf-8")}
+
+
+def undo(change: dict) -> dict:
+    """The item that brings back what was there."""
+    item, found = change["item"], change["found"]
+    if found is None:
+        return {"path": item["path"], "state": "absent"}
+    return {
+        "path": item["path"],
+        "state": "file",
+        "content": text(found[1]),
+        "owner": pwd.getpwuid(found[2][0]).pw_name,
+        "group": grp.getgrgid(found[2][1]).gr_name,
+        "mode": f"{found[2][2]:04o}",
+    }
 
 
 def stage(change: dict) -> str:
-    """Write the new content beside its target, private until it has its final owner."""
-    path = change["item"]["path"]
-    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".file_set-", dir=os.path.dirname(path))
+    """Write the new content beside its target, private until it has its final owner.
+
+    The name is always the same, so that a run that is killed here leaves nothing that the next one does not clean up.
+    """
+    directory, name = os.path.split(change["item"]["path"])
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    temporary = os.path.join(directory, f".{name}.file_set")
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(change["content"])
         file.flush()
@@ -206,21 +240,26 @@ def validate(module: AnsibleModule, change: dict, temporary: str) -> None:
 
 
 def write(module: AnsibleModule, changes: list[dict]) -> None:
+    for change in changes:
+        if change["item"]["state"] != "absent":
+            attributes(change["item"])  # refuses unknown owners before anything is written
     staged: list[tuple[dict, str]] = []
+    made: list[str] = []
     try:
         for change in changes:
-            if change["item"]["state"] == "file":
+            path = change["item"]["path"]
+            if change["item"]["state"] == "directory" and not os.path.isdir(path):
+                os.makedirs(path)
+                made.append(path)
+            elif change["item"]["state"] == "file":
                 temporary = stage(change)
                 staged.append((change, temporary))
                 validate(module, change, temporary)
-                owner, group, mode = attributes(change["item"])
-                os.chown(temporary, owner, group)
-                os.chmod(temporary, mode)
-            elif change["item"]["state"] == "directory":
-                owner, group, mode = attributes(change["item"])
-                os.makedirs(change["item"]["path"], exist_ok=True)
-                os.chown(change["item"]["path"], owner, group)
-                os.chmod(change["item"]["path"], mode)
+                own(change, temporary)
+        for change in changes:
+            if change["item"]["state"] == "directory":
+                own(change, change["item"]["path"])
+        made = []
         while staged:
             change, temporary = staged[0]
             os.rename(temporary, change["item"]["path"])
@@ -231,6 +270,14 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
     finally:
         for _change, temporary in staged:
             os.unlink(temporary)
+        for path in reversed(made):
+            os.rmdir(path)
+
+
+def own(change: dict, path: str) -> None:
+    owner, group, mode = attributes(change["item"])
+    os.chown(path, owner, group)
+    os.chmod(path, mode)
 
 
 def main() -> None:
@@ -242,14 +289,17 @@ def main() -> None:
         # In check mode the package that brings the owner may not be installed yet.
         found = [compare(item, known_owner=not module.check_mode or known(item)) for item in module.params["files"]]
         changes = [change for change in found if change is not None]
+        undoing = [undo(c) for c in changes if c["item"]["state"] != "directory" and c["item"]["secret_base64"] is None]
         if not module.check_mode:
             write(module, changes)
     except Refused as reason:
         module.fail_json(msg=str(reason))
     except OSError as error:
-        module.fail_json(msg=f"{error.filename}: {error.strerror}")
-    diff = [{"before_header": c["item"]["path"], "after_header": c["item"]["path"], "before": c["before"], "after": c["after"]} for c in changes]
-    module.exit_json(changed=bool(changes), paths=[change["item"]["path"] for change in changes], diff=diff)
+        module.fail_json(msg=f"{error.filename or 'the files can not be written'}: {error.strerror}")
+    diff = [
+        {"before_header": c["item"]["path"], "after_header": c["item"]["path"], "before": c["before"], "after": c["after"]} for c in changes
+    ]
+    module.exit_json(changed=bool(changes), paths=[change["item"]["path"] for change in changes], undo=undoing, diff=diff)
 
 
 def known(item: dict) -> bool:

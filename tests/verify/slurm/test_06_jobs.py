@@ -2,50 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 
 from local import Cluster
-
-# Tries to open every device file of the host; ENXIO (6) is a device that the cgroup let through to no driver.
-LOOK = (
-    "python3 -c 'import glob, os, time\n"
-    "seen = {}\n"
-    'for path in sorted(glob.glob(\\"/dev/nvidia[0-9]*\\")):\n'
-    "    try: os.close(os.open(path, os.O_RDWR)); seen[path] = 0\n"
-    "    except OSError as error: seen[path] = error.errno\n"
-    "import json; print(json.dumps(seen)); time.sleep(SECONDS)'"
-)
-OPEN = (0, 6)
-
-
-def look(seconds: float = 0) -> str:
-    return LOOK.replace("SECONDS", str(seconds))
-
-
-def submit(cluster: Cluster, options: str, program: str) -> str:
-    """Job id of a batch job of ada's whose output is shared by no file system: it is read where it ran."""
-    script = f'cat > job.sh <<"END"\n#!/bin/bash\n{program}\nEND\nsbatch --parsable --output=/tmp/job-%A_%a.out {options} job.sh'
-    return cluster.out("login", script, user="ada")
-
-
-def ended(cluster: Cluster, job: str, seconds: float = 90) -> list[dict[str, str]]:
-    """The accounting records of a job and its array tasks once all have ended."""
-    deadline = time.monotonic() + seconds
-    fields = ["JobID", "State", "NodeList", "AllocTRES", "ElapsedRaw", "ExitCode"]
-    while True:
-        text = cluster.out("ctl", f"sacct -X -P -n -j {job} -o {','.join(fields)}")
-        rows = [dict(zip(fields, line.split("|"), strict=True)) for line in text.splitlines()]
-        if rows and not any(row["State"].split()[0] in ("PENDING", "RUNNING", "COMPLETING") for row in rows):
-            return rows
-        assert time.monotonic() < deadline, f"job {job} did not end in {seconds} s: {rows}"
-        time.sleep(0.5)
-
-
-def opened(cluster: Cluster, node: str, job: str, task: str = "4294967294") -> list[str]:
-    seen = json.loads(cluster.out(node, f"cat /tmp/job-{job}_{task}.out"))
-    return [path for path, error in seen.items() if error in OPEN]
+from slurm_jobs import ended, look, opened, submit
 
 
 def test_typed_gpu_gives_that_device_and_no_other(cluster: Cluster):

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from local import Cluster, changed
-from test_06_jobs import ended, look, opened, submit
+from slurm_jobs import ended, look, opened, submit
 
 SITE = "playbooks/slurm.yml"
 WITH_ADDED = ("hosts.yml", "added_node.yml")
@@ -78,6 +78,25 @@ def test_a_node_that_lost_a_gpu_is_drained_by_name_and_comes_back(cluster: Clust
     assert len(opened(cluster, "gpu2", job)) == 2
 
 
+def test_a_configuration_that_slurmctld_does_not_start_with_is_taken_back(cluster: Cluster):
+    before = snapshot(cluster)
+    variables = {"slurm_cluster_settings": {"PriorityType": "priority/nonsense"}}
+    output = cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=variables, succeeds=False)
+    assert "The new configuration was taken back, the cluster runs with the one before: slurmctld" in " ".join(output.split())
+    assert snapshot(cluster) == before
+    assert "is UP" in cluster.out("ctl", "scontrol ping")
+
+
+def test_an_unsupported_distribution_is_refused(cluster: Cluster):
+    cluster.out("login", "cp /etc/os-release /tmp/os-release; sed -i 's/^VERSION_ID=.*/VERSION_ID=\"11\"/' $(readlink -f /etc/os-release)")
+    try:
+        output = cluster.playbook(SITE, inventories=WITH_ADDED, succeeds=False)
+    finally:
+        cluster.out("login", "cat /tmp/os-release > $(readlink -f /etc/os-release)")
+    assert "login runs Debian 11, which is not supported (supported: Debian 12, Debian 13)" in " ".join(output.split())
+    assert changed(output) == []
+
+
 def test_a_node_that_a_person_drained_stays_drained(cluster: Cluster):
     cluster.out("ctl", "scontrol update NodeName=gpu3 State=DRAIN Reason='fan is loud'")
     assert changed(cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED)) == []
@@ -98,7 +117,7 @@ def test_a_node_that_a_person_drained_stays_drained(cluster: Cluster):
         ),
     ],
 )
-def test_what_the_facts_or_slurm_itself_refuse_changes_nothing(cluster: Cluster, variables: dict, sentence: str):
+def test_what_the_facts_or_slurms_parser_refuse_changes_nothing(cluster: Cluster, variables: dict, sentence: str):
     before = snapshot(cluster)
     output = cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=variables, succeeds=False)
     assert sentence in " ".join(output.split())
