@@ -32,5 +32,6 @@ bench: ## Measure deployment, re-run, configuration assembly and gpu_facts
 docs: ## Write docs/reference from the modules', filters' and roles' own documentation
 	$(toolchain) scripts/reference
 
-clean: ## Remove what make made here; images and containers stay (make down removes the demo's)
+clean: ## Remove the toolchain, logs, and images that no container uses (make down removes the demo)
 	rm -rf .venv .collections .build .cache/logs .cache/pytest
+	-docker images --quiet --filter 'reference=deephdc.accelerators/*' | sort -u | xargs -r -n 1 docker image rm
