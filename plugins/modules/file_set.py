@@ -91,7 +91,8 @@ paths:
   sample: [/etc/slurm/cgroup.conf]
 undo:
   description:
-    - A value for O(files) that takes the change back. Secret files and directories are not in it.
+    - A value for O(files) that takes the change back. Directories, links, secret files and files that not everybody
+      could read are not in it.
   type: list
   elements: dict
   returned: always
@@ -105,6 +106,7 @@ import os
 import pwd
 import shlex
 import stat
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -168,9 +170,13 @@ def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
     return "other", b"", found
 
 
-def text(found: tuple[str, bytes, tuple[int, int, int]]) -> str:
-    """What a diff may show of a file: one that only some may read on the host has secrets."""
-    return found[1].decode("utf-8", "replace") if found[2][2] & stat.S_IROTH else "(not shown)\n"
+def text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def shown(found: tuple[str, bytes, tuple[int, int, int]]) -> str:
+    """What a diff may show of a file: one that only some may read on the host may have secrets."""
+    return text(found[1]) if found[2][2] & stat.S_IROTH else "(not shown)\n"
 
 
 def compare(item: dict, known_owner: bool) -> dict | None:
@@ -182,7 +188,7 @@ def compare(item: dict, known_owner: bool) -> dict | None:
             return None
         if found[0] == "directory":
             raise Refused(f"{path} shall be absent but is a directory, which this module does not remove")
-        return {"item": item, "before": text(found), "after": ""}
+        return {"item": item, "found": found, "before": shown(found), "after": ""}
     if found is not None and found[0] != state:
         raise Refused(f"{path} shall be a {state} but is something else")
     content = b"" if state == "directory" else wanted_bytes(item)
@@ -191,12 +197,27 @@ def compare(item: dict, known_owner: bool) -> dict | None:
     header = f"{item['owner']}:{item['group']} {item['mode']}\n"
     if item["secret_base64"] is not None:
         return {"item": item, "found": found, "content": content, "before": "(secret)\n" if found else "", "after": header + "(secret)\n"}
-    before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + text(found) if found else ""
-    return {"item": item, "found": found, "content": content, "before": before, "after": header + content.decode("utf-8")}
+    before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + shown(found) if found else ""
+    return {"item": item, "found": found, "content": content, "before": before, "after": header + text(content)}
+
+
+def undoable(change: dict) -> bool:
+    """Whether the result may tell how to take a change back: not what was secret before or is now."""
+    item, found = change["item"], change["found"]
+    if item["state"] == "directory" or item["secret_base64"] is not None:
+        return False
+    return found is None or (found[0] == "file" and bool(found[2][2] & stat.S_IROTH))
+
+
+def name_of(look_up: t.Callable[[], str], default: str) -> str:
+    try:
+        return look_up()
+    except KeyError:
+        return default
 
 
 def undo(change: dict) -> dict:
-    """The item that brings back what was there."""
+    """The item that brings back what was there; an owner whose account is gone can't be named."""
     item, found = change["item"], change["found"]
     if found is None:
         return {"path": item["path"], "state": "absent"}
@@ -204,28 +225,32 @@ def undo(change: dict) -> dict:
         "path": item["path"],
         "state": "file",
         "content": text(found[1]),
-        "owner": pwd.getpwuid(found[2][0]).pw_name,
-        "group": grp.getgrgid(found[2][1]).gr_name,
+        "owner": name_of(lambda: pwd.getpwuid(found[2][0]).pw_name, item["owner"]),
+        "group": name_of(lambda: grp.getgrgid(found[2][1]).gr_name, item["group"]),
         "mode": f"{found[2][2]:04o}",
     }
 
 
-def stage(change: dict) -> str:
-    """Write the new content beside its target, private until it has its final owner.
+def beside(path: str) -> str:
+    """Where new content waits; always the same, so that what a killed run leaves there is cleaned up by the next."""
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}.file_set")
 
-    The name is always the same, so that a run that is killed here leaves nothing that the next one does not clean up.
-    """
-    directory, name = os.path.split(change["item"]["path"])
-    os.makedirs(directory, mode=0o755, exist_ok=True)
-    temporary = os.path.join(directory, f".{name}.file_set")
-    if os.path.lexists(temporary):
-        os.unlink(temporary)
+
+def remove(path: str) -> None:
+    if os.path.lexists(path):
+        os.unlink(path)
+
+
+def stage(change: dict, temporary: str) -> None:
+    """Write the new content, private until it has its final owner."""
+    os.makedirs(os.path.dirname(temporary), mode=0o755, exist_ok=True)
+    remove(temporary)
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(change["content"])
         file.flush()
         os.fsync(file.fileno())
-    return temporary
 
 
 def validate(module: AnsibleModule, change: dict, temporary: str) -> None:
@@ -252,8 +277,9 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
                 os.makedirs(path)
                 made.append(path)
             elif change["item"]["state"] == "file":
-                temporary = stage(change)
+                temporary = beside(path)
                 staged.append((change, temporary))
+                stage(change, temporary)
                 validate(module, change, temporary)
                 own(change, temporary)
         for change in changes:
@@ -269,7 +295,7 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
                 os.remove(change["item"]["path"])
     finally:
         for _change, temporary in staged:
-            os.unlink(temporary)
+            remove(temporary)
         for path in reversed(made):
             os.rmdir(path)
 
@@ -289,7 +315,7 @@ def main() -> None:
         # In check mode the package that brings the owner may not be installed yet.
         found = [compare(item, known_owner=not module.check_mode or known(item)) for item in module.params["files"]]
         changes = [change for change in found if change is not None]
-        undoing = [undo(c) for c in changes if c["item"]["state"] != "directory" and c["item"]["secret_base64"] is None]
+        undoing = [undo(change) for change in changes if undoable(change)]
         if not module.check_mode:
             write(module, changes)
     except Refused as reason:

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a module as Ansible would, in this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.module_utils import basic
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """run(module, option=value, ...) gives the module's result; the raw text is in its key printed."""
+
+    def run_module(module, **arguments):
+        text = json.dumps({"ANSIBLE_MODULE_ARGS": arguments})
+        monkeypatch.setattr(basic, "_ANSIBLE_ARGS", text.encode())
+        monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)  # ansible-core 2.19 and newer
+        with pytest.raises(SystemExit):
+            module.main()
+        printed = capsys.readouterr().out
+        return {**json.loads(printed), "printed": printed}
+
+    return run_module
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """fake(name, script) puts a shell script into PATH before everything else; each call is a line of fake.calls()."""
+    directory = tmp_path / "fake_commands"
+    directory.mkdir()
+    log = directory / "calls.log"
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
+
+    def add(name, script="exit 0"):
+        file = directory / name
+        file.write_text(f'#!/bin/sh\nprintf "%s\\n" "{name} $*" >> {log}\n{script}\n', encoding="utf-8")
+        file.chmod(0o755)
+
+    add.calls = lambda: log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return add
