@@ -176,7 +176,9 @@ def main() -> None:
             module.run_command(["systemctl", "reset-failed", unit])  # a unit that hit its start limit would not be tried
             code, _out, err = module.run_command(["systemctl", action, unit])
             if code != 0:
-                module.fail_json(msg=f"{unit} does not {action}: {journal(module, unit, began) or err.strip()}", action=action, reasons=reasons)
+                module.fail_json(
+                    msg=f"{unit} does not {action}: {journal(module, unit, began) or err.strip()}", action=action, reasons=reasons
+                )
         if module.params["ready"]:
             wait(module, unit, began, action, reasons)
     module.exit_json(changed=bool(action or enable), action=action or ("enable" if enable else "none"), reasons=reasons)
@@ -191,7 +193,8 @@ def wait(module: AnsibleModule, unit: str, began: float, action: str | None, rea
         if time.monotonic() > deadline:
             said = " ".join((err or out).split())
             module.fail_json(
-                msg=f"{unit} is not ready after {module.params['ready_timeout']:g} s ({said}); its journal: {journal(module, unit, began - 60)}",
+                msg=f"{unit} is not ready after {module.params['ready_timeout']:g} s ({said}); "
+                f"its journal: {journal(module, unit, began - 60)}",
                 action=action or "none",
                 reasons=reasons,
             )

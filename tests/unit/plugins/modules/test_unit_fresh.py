@@ -1,0 +1,209 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The module unit_fresh against a systemctl that notes what it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.modules import unit_fresh
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import fake, run  # noqa: F401 fixtures
+
+STATE = {
+    "LoadState": "loaded",
+    "ActiveState": "active",
+    "UnitFileState": "enabled",
+    "NeedDaemonReload": "no",
+    "ExecMainPID": str(os.getpid()),
+}
+
+
+@pytest.fixture
+def unit(run, fake):  # noqa: F811
+    """unit(options, LoadState=..., action_fails=...) runs the module; its result has what was done in the key did."""
+
+    def keep_fresh(*, action_fails=False, age=100.0, _ansible_check_mode=False, options=None, **state):
+        started = int((time.monotonic() - age) * 1e6)
+        told = "\n".join(f"{key}={value}" for key, value in {**STATE, "ExecMainStartTimestampMonotonic": str(started), **state}.items())
+        failing = "case $1 in start|restart) echo 'see journalctl -xe' >&2; exit 1;; esac" if action_fails else ""
+        fake("systemctl", f"if [ $1 = show ]; then cat <<'END'\n{told}\nEND\nexit 0\nfi\n{failing}\nexit 0")
+        fake("journalctl", "echo 'slurmctld: error: Parsing error'\necho ' at line 7 '")
+        before = len(fake.calls())
+        result = run(unit_fresh, name="slurmctld", _ansible_check_mode=_ansible_check_mode, **(options or {}))
+        calls = fake.calls()[before:]
+        done = [call for call in calls if call.startswith("systemctl ") and not call.startswith("systemctl show")]
+        return {**result, "calls": calls, "did": [call[len("systemctl ") :] for call in done]}
+
+    return keep_fresh
+
+
+RESTART = ["reset-failed slurmctld", "restart slurmctld"]
+
+
+@pytest.fixture
+def conf(tmp_path):
+    """A file of the given age in seconds."""
+
+    def make(age):
+        file = tmp_path / "slurm.conf"
+        file.write_text("x")
+        moment = time.time() - age
+        os.utime(file, (moment, moment))
+        return str(file)
+
+    return make
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_fresh_unit_is_left_alone(unit, conf, tmp_path):
+    file = conf(200)
+    result = unit(options={"files": [file, str(tmp_path / "absent.conf")], "copies": {file: digest("x")}})
+    assert (result["changed"], result["action"], result["reasons"], result["did"]) == (False, "none", [], [])
+
+
+@pytest.mark.parametrize("state", ["inactive", "failed", "deactivating", "activating"])
+def test_unit_that_does_not_run_is_started(unit, state):
+    result = unit(ActiveState=state, ExecMainPID="0", ExecMainStartTimestampMonotonic="0")
+    assert (result["changed"], result["action"], result["reasons"]) == (True, "start", ["it does not run"])
+    assert result["did"] == ["reset-failed slurmctld", "start slurmctld"]
+
+
+def test_newer_file_restarts(unit, conf):
+    file = conf(50)
+    result = unit(options={"files": [file]})
+    assert (result["action"], result["reasons"], result["did"]) == ("restart", [f"{file} is newer than the running process"], RESTART)
+    assert unit(age=10, options={"files": [file]})["changed"] is False
+
+
+def test_reloading_unit_runs(unit):
+    assert unit(ActiveState="reloading")["changed"] is False
+
+
+def test_replaced_program_restarts(unit, monkeypatch):
+    monkeypatch.setattr(os, "readlink", lambda path: "/usr/sbin/slurmctld (deleted)")
+    result = unit()
+    assert (result["action"], result["reasons"]) == ("restart", ["its program was replaced on disk"])
+
+
+def test_changed_unit_file_is_loaded_before_the_restart(unit):
+    result = unit(NeedDaemonReload="yes")
+    assert (result["action"], result["reasons"]) == ("restart", ["its unit files changed"])
+    assert result["did"] == ["daemon-reload", *RESTART]
+
+
+@pytest.mark.parametrize("state", ["disabled", ""])
+def test_unit_is_enabled_without_a_restart(unit, state):
+    result = unit(UnitFileState=state)
+    assert (result["changed"], result["action"], result["reasons"], result["did"]) == (
+        True,
+        "enable",
+        ["it was not enabled"],
+        ["enable slurmctld"],
+    )
+
+
+@pytest.mark.parametrize("state", ["static", "indirect", "generated", "enabled-runtime"])
+def test_unit_that_cannot_be_enabled_is_not(unit, state):
+    assert unit(UnitFileState=state)["changed"] is False
+
+
+# --- copies ---
+
+
+def test_wrong_copy_restarts_once_it_had_time(unit, conf):
+    file = conf(200)
+    began = time.monotonic()
+    result = unit(options={"copies": {file: digest("other")}, "settle": 0.5})
+    assert time.monotonic() - began >= 0.5
+    assert (result["action"], result["reasons"], result["did"]) == ("restart", [f"{file} is not the current one"], RESTART)
+
+
+def test_copy_that_comes_in_time_restarts_nothing(unit, conf, monkeypatch):
+    file = conf(200)
+
+    def arrives(_seconds):
+        with open(file, "w", encoding="utf-8") as copy:
+            copy.write("new")
+
+    monkeypatch.setattr(unit_fresh.time, "sleep", arrives)
+    assert unit(options={"copies": {file: digest("new")}, "settle": 60})["changed"] is False
+
+
+def test_missing_copy_restarts(unit, tmp_path):
+    path = str(tmp_path / "gres.conf")
+    assert unit(options={"copies": {path: digest("")}})["reasons"] == [f"{path} is missing"]
+
+
+def test_check_mode_does_not_wait_for_copies(unit, tmp_path):
+    began = time.monotonic()
+    result = unit(_ansible_check_mode=True, options={"copies": {str(tmp_path / "a"): "x"}, "settle": 30})
+    assert result["action"] == "restart" and time.monotonic() - began < 10
+
+
+# --- check mode ---
+
+
+@pytest.mark.parametrize(
+    ("state", "action"),
+    [
+        ({"ActiveState": "inactive"}, "start"),
+        ({"NeedDaemonReload": "yes"}, "restart"),
+        ({"UnitFileState": "disabled"}, "enable"),
+        ({"LoadState": "not-found", "ActiveState": "inactive", "UnitFileState": ""}, "start"),
+        ({}, "none"),
+    ],
+)
+def test_check_mode_predicts_and_does_nothing(unit, state, action):
+    result = unit(_ansible_check_mode=True, options={"ready": ["false"]}, **state)
+    assert (result["action"], result["changed"]) == (action, action != "none")
+    assert result["did"] == [] and [call for call in result["calls"] if not call.startswith("systemctl show")] == []
+
+
+# --- refusals and failures ---
+
+
+def test_masked_unit_is_not_touched(unit):
+    for check in (True, False):
+        result = unit(_ansible_check_mode=check, LoadState="masked", ActiveState="inactive", UnitFileState="masked")
+        assert result["failed"] and result["msg"].startswith("the unit slurmctld is masked; run 'systemctl unmask slurmctld'")
+        assert result["did"] == []
+
+
+def test_missing_unit(unit):
+    assert unit(LoadState="not-found", ActiveState="inactive", UnitFileState="")["msg"] == "this host has no unit slurmctld"
+
+
+def test_failure_shows_the_journal(unit):
+    result = unit(ActiveState="failed", action_fails=True)
+    assert result["failed"] and result["msg"] == "slurmctld does not start: slurmctld: error: Parsing error | at line 7"
+    assert (result["action"], result["reasons"]) == ("start", ["it does not run"])
+
+
+def test_failure_without_a_journal_shows_what_systemctl_said(unit, monkeypatch):
+    monkeypatch.setattr(unit_fresh, "journal", lambda *_arguments: "")
+    assert unit(NeedDaemonReload="yes", action_fails=True)["msg"] == "slurmctld does not restart: see journalctl -xe"
+
+
+# --- readiness ---
+
+
+def test_ready_is_tried_until_it_succeeds_also_without_a_restart(unit, fake, tmp_path):  # noqa: F811
+    fake("ping_it", f'echo x >> {tmp_path}/tries\n[ "$(wc -l < {tmp_path}/tries)" -ge 3 ]')
+    result = unit(options={"ready": ["ping_it", "now"]})
+    assert result["changed"] is False and "failed" not in result
+    assert result["calls"].count("ping_it now") == 3
+
+
+def test_never_ready_tells_the_command_and_the_journal(unit, fake):  # noqa: F811
+    fake("ping_it", "echo 'controller is\n DOWN' >&2; exit 1")
+    result = unit(ActiveState="inactive", options={"ready": ["ping_it"], "ready_timeout": 0.5})
+    assert result["failed"] and result["msg"] == (
+        "slurmctld is not ready after 0.5 s (controller is DOWN); its journal: slurmctld: error: Parsing error | at line 7"
+    )
+    assert (result["action"], result["reasons"]) == ("start", ["it does not run"])
