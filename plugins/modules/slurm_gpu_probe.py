@@ -90,6 +90,10 @@ print("PROBE " + json.dumps([os.environ["SLURMD_NODENAME"], seen]))
 """
 
 
+# What srun says when it gives up waiting; the second one while others' jobs are before it in the queue.
+BUSY = ("nodes are busy", "Immediate execution impossible", "temporarily unable", "Connection timed out")
+
+
 def name(probe: dict) -> str:
     return f"{probe['partition']}: {probe['gres_type'] or 'no GPU'}"
 
@@ -137,7 +141,7 @@ def main() -> None:
     proved, busy = [], []
     for probe in [] if module.check_mode else module.params["probes"]:
         code, out, err = module.run_command(command(probe, files, module.params["patience"]))
-        if code != 0 and any(words in err for words in ("nodes are busy", "temporarily unable", "Connection timed out")):
+        if code != 0 and any(words in err for words in BUSY):
             busy.append(name(probe))
             continue
         if code != 0:

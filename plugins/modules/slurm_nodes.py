@@ -85,8 +85,8 @@ def parse(output: str) -> dict[str, dict[str, str]]:
         if not name:
             continue
         state = re.search(r" State=(\S+)", line)
-        # The reason is the line's last or next to last field and may have blanks.
-        reason = re.search(r" Reason=(.*?)(?: \[\S+@\S+\])?(?: Comment=.*| Extra=.*)?\s*$", line)
+        # The reason may have blanks; it ends with who gave it and when, after which there may be more fields.
+        reason = re.search(r" Reason=(.*?)(?: \[\S+@[0-9T:-]+\].*| Comment=.*| Extra=.*| ReservationName=.*)?\s*$", line)
         nodes[name.group(1)] = {"state": state.group(1) if state else "", "reason": reason.group(1) if reason else ""}
     return nodes
 

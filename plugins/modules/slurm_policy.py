@@ -13,6 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Registers the cluster with slurmdbd and adds the accounts and associations that are declared and missing,
     reading the whole state first. Nothing is ever removed. Runs on the controller, as root.
+  - SLURM keeps names in small letters, so letter case makes no difference.
 attributes:
   check_mode:
     description: Predicts what would be added. Where SLURM is not installed yet, everything.
@@ -86,14 +87,18 @@ def add(module: AnsibleModule, *words: str) -> None:
 def wanted(cluster: str, accounts: list[dict], clusters: set[str], associations: set[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """What is missing, as a description and the words of a sacctmgr command, in the order of their dependence."""
     found: list[tuple[str, list[str]]] = []
+    # slurmdbd keeps names in small letters.
+    present = {(account.lower(), user.lower()) for account, user in associations}
     if cluster not in clusters:
         found.append((f"cluster {cluster}", ["cluster", cluster]))
     for account in accounts:
-        if (account["name"], "") not in associations:
+        if (account["name"].lower(), "") not in present:
+            present.add((account["name"].lower(), ""))
             words = ["account", account["name"], f"cluster={cluster}", f"parent={account['parent']}"]
             found.append((f"account {account['name']}", words + [f"description={account['description'] or account['name']}"]))
         for user in account["users"]:
-            if (account["name"], user) not in associations:
+            if (account["name"].lower(), user.lower()) not in present:
+                present.add((account["name"].lower(), user.lower()))
                 found.append((f"user {user} in {account['name']}", ["user", user, f"account={account['name']}", f"cluster={cluster}"]))
     return found
 

@@ -53,7 +53,8 @@ def main() -> None:
     path = module.params["path"]
     record = ""
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
+        # A damaged one is told by the plan, in one sentence.
+        with open(path, encoding="utf-8", errors="replace") as file:
             record = file.read()
     module.exit_json(changed=False, record=record)
 

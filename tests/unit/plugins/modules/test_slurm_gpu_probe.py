@@ -1,0 +1,166 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The module slurm_gpu_probe: what a job must print, and what it prints when something is wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.modules import slurm_gpu_probe
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import fake, run  # noqa: F401 fixtures
+
+DEVICES = {
+    "gpu1": [
+        {"gres_type": "a100", "files": ["/dev/nvidia0"]},
+        {"gres_type": "a100", "files": ["/dev/nvidia1"]},
+        {"gres_type": "t4", "files": ["/dev/nvidia2"]},
+    ],
+    "mig1": [
+        {"gres_type": "a100_1g.10gb", "files": ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia-caps/nvidia-cap2"]},
+        {"gres_type": "a100_1g.10gb", "files": ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"]},
+    ],
+    "cpu1": [],
+}
+ALL = {node: sorted({path for device in own for path in device["files"]}) for node, own in DEVICES.items()}
+
+
+def probe(gres_type=None):
+    return {"partition": "gpu", "gres_type": gres_type}
+
+
+def answer(node, *opened, **others):
+    seen = {path: "opens" if path in opened else "EPERM" for path in ALL[node]}
+    return "PROBE " + json.dumps([node, {**seen, **others}])
+
+
+def judge(gres_type, output):
+    return slurm_gpu_probe.judge(probe(gres_type), output, DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("gres_type", "output", "shown"),
+    [
+        ("a100", answer("gpu1", "/dev/nvidia1"), "on gpu1: /dev/nvidia1 opens, 2 other denied"),
+        ("t4", "module loaded\n" + answer("gpu1", "/dev/nvidia2") + "\n", "on gpu1: /dev/nvidia2 opens, 2 other denied"),
+        (None, answer("gpu1"), "on gpu1: no device opens, 3 other denied"),
+        (None, answer("cpu1"), "on cpu1: no device opens, 0 other denied"),
+        (
+            "a100_1g.10gb",
+            answer("mig1", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"),
+            "on mig1: /dev/nvidia-caps/nvidia-cap3, /dev/nvidia-caps/nvidia-cap4, /dev/nvidia0 opens, 2 other denied",
+        ),
+    ],
+)
+def test_right_answers(gres_type, output, shown):
+    assert judge(gres_type, output) == (True, shown)
+
+
+@pytest.mark.parametrize(
+    ("gres_type", "output", "shown"),
+    [
+        ("a100", answer("gpu1", *ALL["gpu1"]), "on gpu1 the job could open /dev/nvidia0, /dev/nvidia1, /dev/nvidia2, it should have been "),
+        ("a100", answer("gpu1", "/dev/nvidia0", "/dev/nvidia1"), "on gpu1 the job could open /dev/nvidia0, /dev/nvidia1, "),
+        (
+            "a100",
+            answer("gpu1", "/dev/nvidia2"),
+            "on gpu1 the job could open /dev/nvidia2, it should have been ['/dev/nvidia0'] or ['/dev/nvidia1']",
+        ),
+        ("a100", answer("gpu1"), "on gpu1 the job could open no device, it should have been "),
+        (None, answer("gpu1", "/dev/nvidia0"), "on gpu1 the job could open /dev/nvidia0, it should have been []"),
+        (
+            "a100_1g.10gb",
+            answer("mig1", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia-caps/nvidia-cap4"),
+            "on mig1 the job could open ",
+        ),
+        ("a100", answer("cpu1"), "on cpu1 the job could open no device, it should have been "),
+        (
+            "a100",
+            answer("gpu1", "/dev/nvidia0", **{"/dev/nvidia1": "EACCES", "/dev/nvidia2": "ENOENT"}),
+            "on gpu1 a device could not be tried (/dev/nvidia1: EACCES, /dev/nvidia2: ENOENT)",
+        ),
+        ("a100", "", "the job ended without its answer: no output"),
+        ("a100", "line one\nline two", "the job ended without its answer: line one line two"),
+        ("a100", f"{answer('gpu1')}\n{answer('gpu1')}", "the job ended without its answer: "),
+    ],
+)
+def test_wrong_answers(gres_type, output, shown):
+    good, said = judge(gres_type, output)
+    assert good is False and said.startswith(shown)
+
+
+def test_program_of_the_job(tmp_path):
+    """The program itself, as a job runs it; a directory stands for a device that can't be opened for writing."""
+    (tmp_path / "device").touch()
+    (tmp_path / "denied").mkdir()
+    files = {"gpu1": [str(tmp_path / name) for name in ("device", "denied", "absent")], "gpu2": ["/dev/nvidia0"]}
+    done = subprocess.run(
+        [sys.executable, "-c", slurm_gpu_probe.PROGRAM, json.dumps(files)],
+        env={**os.environ, "SLURMD_NODENAME": "gpu1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("PROBE ") and done.stdout.count("\n") == 1
+    node, seen = json.loads(done.stdout[len("PROBE ") :])
+    assert node == "gpu1"
+    assert list(seen.values()) == ["opens", errno.errorcode[errno.EISDIR], errno.errorcode[errno.ENOENT]]
+
+
+def test_command_asks_for_one_gpu_of_the_type_or_for_none():
+    with_gpu = slurm_gpu_probe.command(probe("a100"), ALL, 30)
+    assert {"--partition=gpu", "--gres=gpu:a100:1", "--immediate=30", "--ntasks=1"} <= set(with_gpu)
+    assert not [word for word in slurm_gpu_probe.command(probe(), ALL, 30) if word.startswith("--gres")]
+    assert json.loads(with_gpu[-1]) == ALL
+
+
+# --- the module ---
+
+
+def srun(fake, out="", err="", code=0):  # noqa: F811
+    fake("srun", f"cat <<'END'\n{out}\nEND\ncat >&2 <<'END'\n{err}\nEND\nexit {code}")
+
+
+def test_proofs_are_listed(run, fake):  # noqa: F811
+    srun(fake, answer("gpu1", "/dev/nvidia0"))
+    result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
+    assert (result["changed"], result["busy"]) == (False, [])
+    assert result["proved"] == ["gpu: a100 on gpu1: /dev/nvidia0 opens, 2 other denied"]
+
+
+def test_wrong_answer_fails(run, fake):  # noqa: F811
+    srun(fake, answer("gpu1", "/dev/nvidia0"))
+    failed = run(slurm_gpu_probe, probes=[{"partition": "gpu"}], devices=DEVICES)
+    assert failed["failed"] and failed["msg"].startswith("gpu: no GPU: on gpu1 the job could open /dev/nvidia0")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "srun: error: Unable to allocate resources: Requested nodes are busy",
+        "srun: error: Unable to allocate resources: Immediate execution impossible, insufficient priority",
+        "srun: error: Unable to allocate resources: Connection timed out",
+    ],
+)
+def test_busy_nodes_are_no_failure(run, fake, said):  # noqa: F811
+    srun(fake, err=said, code=1)
+    result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
+    assert "failed" not in result and (result["proved"], result["busy"]) == ([], ["gpu: a100"])
+
+
+def test_refused_job_tells_slurms_reason(run, fake):  # noqa: F811
+    srun(fake, err="srun: error: Unable to allocate resources:\n Invalid generic resource (gres) specification", code=1)
+    failed = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
+    assert failed["msg"] == (
+        "gpu: a100: SLURM did not run the job: srun: error: Unable to allocate resources: Invalid generic resource (gres) specification"
+    )
+
+
+def test_check_mode_runs_no_job(run, fake):  # noqa: F811
+    srun(fake, code=1)
+    result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES, _ansible_check_mode=True)
+    assert (result["proved"], result["busy"], fake.calls()) == ([], [], [])
