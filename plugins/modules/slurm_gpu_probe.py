@@ -138,7 +138,8 @@ def main() -> None:
     )
     devices = module.params["devices"]
     files = {node: sorted({path for device in own for path in device["files"]}) for node, own in devices.items()}
-    proved, busy = [], []
+    proved: list[str] = []
+    busy: list[str] = []
     for probe in [] if module.check_mode else module.params["probes"]:
         code, out, err = module.run_command(command(probe, files, module.params["patience"]))
         if code != 0 and any(words in err for words in BUSY):
