@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import json
 import os
 import re
 import stat
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import compute_gpu_addresses
 from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import (
     Device,
     Link,
@@ -24,6 +26,12 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tr
 
 MANIFEST = ".gpu_simulator.json"
 TMPFILES_PATH = "etc/tmpfiles.d/gpu_simulator.conf"
+
+# What systemd and the container engines leave in a container.
+CONTAINER_MARKS = ("run/systemd/container", ".dockerenv", "run/.containerenv")
+
+# Device files through which a process reaches a GPU, whichever driver and user space.
+GPU_FILES = ("nvidia[0-9]*", "dri/card*", "dri/renderD*", "kfd", "accel/*", "vfio/[0-9]*")
 
 
 class SimulationError(Exception):
@@ -64,11 +72,24 @@ class SimulatedHost:
         if self.root == os.path.normpath(system):
             raise SimulationError(f"gpu_simulator_root is {root}, where the host's real devices are")
 
+    def real_gpu(self) -> str | None:
+        """A real compute GPU of this host, in words; None if it has none.
+
+        A container sees the /sys of the whole machine, whose GPUs are the container's only if their files are in its own /dev.
+        """
+        addresses = compute_gpu_addresses(self.system)
+        if not addresses:
+            return None
+        if not any(os.path.lexists(os.path.join(self.system, mark)) for mark in CONTAINER_MARKS):
+            return f"a real GPU at {addresses[0]}"
+        files = self._gpu_files_of_others()
+        return f"a real GPU at {addresses[0]} and its {files[0]}" if files else None
+
     def plan(self, devices: list[Device], keep: bool, may_remove_nodes: bool = True) -> Change:
         """What has to be done for *devices* to be simulated.
 
         :param keep: False if nothing shall be left, not even an empty tree.
-        :param may_remove_nodes: False on a host with real GPUs, whose nodes may have taken the place of ours.
+        :param may_remove_nodes: False on a host with a real GPU, whose nodes may have taken the place of ours.
         :raises SimulationError: if something that is not ours is in the way.
         """
         try:
@@ -132,15 +153,17 @@ class SimulatedHost:
     ) -> None:
         ours = self._recorded_nodes()
         changes: list[t.Callable[[], None]] = []
+        leaving = set()
         for node in ours:
             path = self._node_path(node)
             is_ours = os.path.lexists(path) and self.node_numbers(path) == (node.major, node.minor)
             if node not in nodes and may_remove and is_ours:
+                leaving.add(path)
                 old[f"/dev/{node.name}"] = f"character device {node.major}:{node.minor}"
                 changes.append(lambda path=path: self._remove_node(path))  # type: ignore[misc]
         for node in nodes:
             path = self._node_path(node)
-            if os.path.lexists(path):
+            if os.path.lexists(path) and path not in leaving:
                 if node not in ours or self.node_numbers(path) != (node.major, node.minor):
                     raise SimulationError(f"gpu_simulator_devices needs {path}, which is there already and was not made by gpu_simulator")
                 continue
@@ -150,6 +173,16 @@ class SimulatedHost:
             steps.append(lambda: self._record_nodes(ours + [node for node in nodes if node not in ours]))
             steps.extend(changes)
             steps.append(lambda: self._record_nodes(nodes))
+
+    def _gpu_files_of_others(self) -> list[str]:
+        ours = self._recorded_nodes()
+        found = []
+        for path in sorted(path for pattern in GPU_FILES for path in glob.glob(os.path.join(self.system, "dev", pattern))):
+            numbers = self.node_numbers(path)
+            name = os.path.relpath(path, os.path.join(self.system, "dev"))
+            if numbers is None or Node(name, *numbers) not in ours:
+                found.append(f"/dev/{name}")
+        return found
 
     def _path(self, path: str) -> str:
         return os.path.normpath(os.path.join(self.root, path))

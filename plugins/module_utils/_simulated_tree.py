@@ -22,6 +22,10 @@ Device = t.Dict[str, t.Any]
 
 DRIVER_VERSION = "550.163.01"
 
+# Kept for local and experimental use by Documentation/admin-guide/devices.txt of Linux: no driver answers there.
+NVIDIA_MAJOR = 120
+DRM_MAJOR = 121
+
 def _row(ids: str, class_: str, model: str, gen: int, memory_mib: int | None = None) -> Device:
     vendor_id, device_id = ids.split(":")
     return {"vendor_id": vendor_id, "device_id": device_id, "class": class_, "model": model, "pcie_gen": gen, "memory_mib": memory_mib}
@@ -129,15 +133,15 @@ def simulated_tree(devices: list[Device]) -> Tree:
 def device_nodes(devices: list[Device]) -> list[Node]:
     """The device nodes through which processes use the devices.
 
-    Only those whose numbers are the same on every host (Documentation/admin-guide/devices.txt of Linux): NVIDIA's have the major
-    number 195, DRM render nodes 226. A DRM card node is left out, on a host with a screen it would be the screen's.
+    Their names are those of the drivers, their numbers are not: 195:0 and 226:128 would open the machine's real GPU from inside
+    a container. A DRM card node is left out, on a host with a screen it would be the screen's.
     """
     nodes = []
     for device in expand(devices):
         if device["nvidia_minor"] is not None:
-            nodes.append(Node(f"nvidia{device['nvidia_minor']}", 195, device["nvidia_minor"]))
+            nodes.append(Node(f"nvidia{device['nvidia_minor']}", NVIDIA_MAJOR, device["nvidia_minor"]))
         if device["drm_number"] is not None:
-            nodes.append(Node(f"dri/renderD{128 + device['drm_number']}", 226, 128 + device["drm_number"]))
+            nodes.append(Node(f"dri/renderD{128 + device['drm_number']}", DRM_MAJOR, 128 + device["drm_number"]))
     return nodes
 
 
@@ -236,7 +240,7 @@ def _pci_device(device: Device) -> Tree:
         tree[f"{home}/driver"] = Link(f"../../../bus/pci/drivers/{device['driver']}")
         tree[f"sys/bus/pci/drivers/{device['driver']}/{address}"] = Link(f"../../../../{home[len('sys/'):]}")
     if device["drm_number"] is not None:
-        tree[f"{home}/drm/renderD{128 + device['drm_number']}/dev"] = f"226:{128 + device['drm_number']}\n"
+        tree[f"{home}/drm/renderD{128 + device['drm_number']}/dev"] = f"{DRM_MAJOR}:{128 + device['drm_number']}\n"
     return tree
 
 

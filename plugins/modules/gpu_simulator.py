@@ -14,7 +14,9 @@ description:
   - Makes below O(root) the files of sysfs and procfs that a kernel would show for O(devices), for M(deephdc.accelerators.gpu_facts)
     to read, and real device nodes in C(/dev) that schedulers can hand out and confine. Nothing computes on them.
   - The nodes come back after a reboot by C(/etc/tmpfiles.d/gpu_simulator.conf).
-  - Refuses to work on a host that has a real compute GPU.
+  - Refuses to work on a host that has a real compute GPU. A container sees its machine's GPUs in C(/sys); it is only refused if a GPU's
+    device file is in its own C(/dev) too.
+  - The device nodes have the drivers' names but numbers of no driver, so they never reach a real GPU.
   - Removes only what it made. What that is, is written down in C(.gpu_simulator.json) below O(root) before it is made,
     so that a run that was killed can be completed or undone.
 requirements:
@@ -132,7 +134,6 @@ root:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import compute_gpu_addresses
 from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_host import SimulatedHost, SimulationError
 
 DEVICE_OPTIONS = {
@@ -167,11 +168,11 @@ def main() -> None:
     present = module.params["state"] == "present"
     if present and module.params["devices"] is None:  # given as null, which required_if lets pass
         module.fail_json(msg="state is present but devices is empty: give a list of devices, or [] for a host without any")
-    real = compute_gpu_addresses("/")
-    if present and module.params["devices"] and real:
-        module.fail_json(msg=f"gpu_simulator_devices cannot be simulated on this host, it has a real GPU at {real[0]}")
     try:
         host = SimulatedHost(module.params["root"])
+        real = host.real_gpu()
+        if present and module.params["devices"] and real:
+            raise SimulationError(f"gpu_simulator_devices cannot be simulated on this host, it has {real}")
         change = host.plan(module.params["devices"] if present else [], keep=present, may_remove_nodes=not real)
         if change.is_needed and not module.check_mode:
             change.apply()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
@@ -15,6 +16,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_ho
     SimulatedHost,
     SimulationError,
 )
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import NVIDIA_MAJOR
 
 TWO_AND_ONE = [{"type": "a100", "count": 2}, {"type": "mi210"}]
 
@@ -61,16 +63,16 @@ def change(host, devices, keep=True, **options):
 def test_what_is_made_is_what_gpu_facts_reads(host, system):
     planned = change(host, TWO_AND_ONE)
     assert planned.device_files == ["/dev/nvidia0", "/dev/nvidia1", "/dev/dri/renderD128"]
-    assert (system / "dev" / "nvidia1").read_text() == "195:1"
+    assert (system / "dev" / "nvidia1").read_text() == "120:1"
     entries = gather(host.root)
     assert [entry["type"] for entry in entries] == ["a100", "a100", "mi210"]
     assert [entry["device_files"] for entry in entries] == [["/dev/nvidia0"], ["/dev/nvidia1"], ["/dev/dri/renderD128"]]
     assert [entry["health"] for entry in entries] == [[], [], []]
     assert (system / TMPFILES_PATH).read_text().splitlines()[1:] == [
         "d /dev/dri 0755 root root -",
-        "c /dev/nvidia0 0666 root root - 195:0",
-        "c /dev/nvidia1 0666 root root - 195:1",
-        "c /dev/dri/renderD128 0666 root root - 226:128",
+        "c /dev/nvidia0 0666 root root - 120:0",
+        "c /dev/nvidia1 0666 root root - 120:1",
+        "c /dev/dri/renderD128 0666 root root - 121:128",
     ]
 
 
@@ -126,7 +128,7 @@ def test_absent_removes_the_root(host, system):
 def test_check_mode_plans_only(host, system):
     before = contents(system)
     planned = host.plan(TWO_AND_ONE, keep=True)
-    assert planned.is_needed and "/dev/nvidia0: character device 195:0" in planned.diff["after"]
+    assert planned.is_needed and "/dev/nvidia0: character device 120:0" in planned.diff["after"]
     assert contents(system) == before
 
 
@@ -196,3 +198,59 @@ def test_the_real_root_is_refused(system):
 def test_wrong_devices_name_the_variable(host):
     with pytest.raises(SimulationError, match=r"^gpu_simulator_devices is wrong: the type a101 is not known"):
         host.plan([{"type": "a101"}], keep=True)
+
+
+@pytest.fixture
+def machine(simulate):
+    """A workstation with a real GPU, as the kernel shows it to all of the machine's containers as well."""
+    root = simulate({"type": "rtx4090", "pci_address": "0000:41:00.0"})
+    root.remove("dev/nvidia0")
+    return root
+
+
+def host_on(machine):
+    return Host(str(machine.path / "var/lib/gpu_simulator"), str(machine))
+
+
+def test_a_gpu_of_the_machine_counts_on_the_machine_itself(machine):
+    assert host_on(machine).real_gpu() == "a real GPU at 0000:41:00.0"
+
+
+@pytest.mark.parametrize("mark", ["run/systemd/container", ".dockerenv", "run/.containerenv"])
+def test_a_gpu_of_the_machine_is_not_the_one_of_a_container_without_its_file(machine, mark):
+    machine.write(mark, "")
+    machine.write("dev/null", "1:3")
+    machine.write("dev/nvidiactl", "195:255")
+    host = host_on(machine)
+    assert host.real_gpu() is None
+    change(host, TWO_AND_ONE)
+    assert host.real_gpu() is None, "the simulated devices' own files were taken for the real GPU's"
+    assert [entry["type"] for entry in gather(host.root)] == ["a100", "a100", "mi210"]
+
+
+@pytest.mark.parametrize("name", ["nvidia0", "dri/card0", "dri/renderD128", "kfd", "accel/accel0", "vfio/12"])
+def test_a_gpu_of_the_machine_counts_in_a_container_that_can_reach_it(machine, name):
+    machine.write(".dockerenv", "")
+    machine.write(f"dev/{name}", "195:0")
+    assert host_on(machine).real_gpu() == f"a real GPU at 0000:41:00.0 and its /dev/{name}"
+
+
+def test_a_file_in_the_place_of_a_simulated_one_counts(machine):
+    machine.write(".dockerenv", "")
+    host = host_on(machine)
+    change(host, [{"type": "a100"}])
+    machine.write("dev/nvidia0", "195:0")
+    assert host.real_gpu() == "a real GPU at 0000:41:00.0 and its /dev/nvidia0"
+
+
+def test_a_console_is_no_real_gpu(simulate):
+    aspeed = {"type": "aspeed", "vendor_id": "1a03", "device_id": "2000", "class": "030000", "driver": "ast"}
+    assert host_on(simulate(aspeed)).real_gpu() is None
+
+
+def test_a_node_of_ours_with_other_numbers_is_made_anew(host, system):
+    change(host, [{"type": "a100"}])
+    for file in (system / "dev" / "nvidia0", system / TMPFILES_PATH):
+        file.write_text(re.sub(r"\d+:0$", "195:0", file.read_text()))
+    change(host, [{"type": "a100"}])
+    assert (system / "dev" / "nvidia0").read_text() == f"{NVIDIA_MAJOR}:0"

@@ -57,10 +57,10 @@ def test_addresses_are_given_around_those_that_are_set():
 
 def test_nodes():
     assert device_nodes([{"type": "a100", "count": 2}, {"type": "mi210"}, {"type": "flex170"}]) == [
-        Node("nvidia0", 195, 0),
-        Node("nvidia1", 195, 1),
-        Node("dri/renderD128", 226, 128),
-        Node("dri/renderD129", 226, 129),
+        Node("nvidia0", 120, 0),
+        Node("nvidia1", 120, 1),
+        Node("dri/renderD128", 121, 128),
+        Node("dri/renderD129", 121, 129),
     ]
     assert device_nodes([{"type": "a100", "driver": "vfio-pci"}, {"type": "t4", "driver": ""}]) == []
 

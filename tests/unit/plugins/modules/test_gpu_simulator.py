@@ -40,7 +40,6 @@ def run(monkeypatch, capsys, tmp_path):
             gpu_simulator.main()
         return json.loads(capsys.readouterr().out)
 
-    monkeypatch.setattr(gpu_simulator, "compute_gpu_addresses", lambda root: [])
     return run_module
 
 
@@ -50,15 +49,15 @@ def test_made_once_and_removed_once(run, tmp_path):
     assert not (tmp_path / "simulated").exists()
     made = run(a100, _ansible_diff=True)
     assert made["changed"] is True and made["device_files"] == ["/dev/nvidia0", "/dev/nvidia1"]
-    assert "/dev/nvidia1: character device 195:1" in made["diff"]["after"]
+    assert "/dev/nvidia1: character device 120:1" in made["diff"]["after"]
     assert run(a100)["changed"] is False
     assert run(state="absent")["changed"] is True
     assert run(state="absent")["changed"] is False
     assert not (tmp_path / "simulated").exists()
 
 
-def test_a_host_with_a_real_gpu_is_refused(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(gpu_simulator, "compute_gpu_addresses", lambda root: ["0000:41:00.0"] if root == "/" else [])
+def test_a_host_with_a_real_gpu_is_refused(run, simulate, tmp_path):
+    (tmp_path / "system").symlink_to(simulate({"type": "h100", "pci_address": "0000:41:00.0"}).path)
     failed = run({"type": "a100"})
     assert failed["failed"] and failed["msg"] == "gpu_simulator_devices cannot be simulated on this host, it has a real GPU at 0000:41:00.0"
     assert not (tmp_path / "simulated").exists()
