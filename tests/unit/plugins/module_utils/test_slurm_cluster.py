@@ -24,7 +24,7 @@ def plan(nodes, recorded=None, groups=None, **changes):
 
 
 def recorded(of):
-    return json.loads(of["record"])["nodes"]
+    return json.loads(of["record"].splitlines()[-1])["nodes"]
 
 
 def lines(of, start, file="slurm.conf"):
