@@ -26,6 +26,7 @@ DRIVER_VERSION = "550.163.01"
 NVIDIA_MAJOR = 120
 DRM_MAJOR = 121
 
+
 def _row(ids: str, class_: str, model: str, gen: int, memory_mib: int | None = None) -> Device:
     vendor_id, device_id = ids.split(":")
     return {"vendor_id": vendor_id, "device_id": device_id, "class": class_, "model": model, "pcie_gen": gen, "memory_mib": memory_mib}
@@ -213,7 +214,7 @@ def _pci_device(device: Device) -> Tree:
     subsystem = (device["subsystem_id"] or f"{device['vendor_id']}:{device['device_id']}").split(":")
     width = device["pcie_width"]
     tree: Tree = {
-        f"sys/bus/pci/devices/{address}": Link(f"../../../{home[len('sys/'):]}"),
+        f"sys/bus/pci/devices/{address}": Link(f"../../../{home[len('sys/') :]}"),
         f"{home}/class": f"0x{device['class']}\n",
         f"{home}/vendor": f"0x{device['vendor_id']}\n",
         f"{home}/device": f"0x{device['device_id']}\n",
@@ -227,7 +228,7 @@ def _pci_device(device: Device) -> Tree:
         f"{home}/max_link_width": f"{width}\n",
         f"{home}/uevent": _uevent(device, subsystem),
         f"{home}/iommu_group": Link(f"../../../kernel/iommu_groups/{device['iommu_group']}"),
-        f"sys/kernel/iommu_groups/{device['iommu_group']}/devices/{address}": Link(f"../../../../{home[len('sys/'):]}"),
+        f"sys/kernel/iommu_groups/{device['iommu_group']}/devices/{address}": Link(f"../../../../{home[len('sys/') :]}"),
     }
     if device["class"].startswith("0300"):  # the kernel has this file for VGA compatible controllers only
         tree[f"{home}/boot_vga"] = f"{int(bool(device['boot_vga']))}\n"
@@ -238,7 +239,7 @@ def _pci_device(device: Device) -> Tree:
         tree[f"{home}/physfn"] = Link(f"../{device['physfn']}")
     if device["driver"]:
         tree[f"{home}/driver"] = Link(f"../../../bus/pci/drivers/{device['driver']}")
-        tree[f"sys/bus/pci/drivers/{device['driver']}/{address}"] = Link(f"../../../../{home[len('sys/'):]}")
+        tree[f"sys/bus/pci/drivers/{device['driver']}/{address}"] = Link(f"../../../../{home[len('sys/') :]}")
     if device["drm_number"] is not None:
         tree[f"{home}/drm/renderD{128 + device['drm_number']}/dev"] = f"{DRM_MAJOR}:{128 + device['drm_number']}\n"
     return tree
