@@ -41,7 +41,7 @@ def recorded_devices(recorded: str, controller: str) -> dict[str, list[dict[str,
     if not recorded:
         return {}
     try:
-        nodes = json.loads(recorded)["nodes"]
+        nodes = json.loads(recorded.removeprefix(_slurm_cluster.RECORD_HEADER))["nodes"]
         if all("pci_address" in device for devices in nodes.values() for device in devices):
             return dict(nodes)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -95,7 +95,7 @@ def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: d
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    return {**_slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before), "names": names}
+    return {**_slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before), "names": names, "controller": addresses[controller]}
 
 
 class FilterModule:

@@ -18,6 +18,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist imp
 
 HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
 
+RECORD_HEADER = "# Made by deephdc.accelerators: the accelerators that each node had when it was configured last.\n"
+
 # What slurmctld keeps in the record of a device, enough to configure it while it is missing.
 RECORDED_KEYS = (
     *("kind", "vendor", "vendor_id", "device_id", "pci_address", "uuid", "model", "type"),  # the ids make the type of a model without one
@@ -196,12 +198,15 @@ def merged_list(ours: t.Sequence[str], theirs: t.Any) -> str:
 
 
 def record(nodes: t.Iterable[Node]) -> str:
-    """The devices that each node was promised to have, as JSON: what a later run compares with."""
+    """The devices that each node was promised to have: what a later run compares with.
+
+    A comment and a line of JSON: ansible-core 2.16 takes a text that begins like JSON for data on its way through a template.
+    """
     kept = {
         node["name"]: [{key: device.get(key) for key in RECORDED_KEYS} for device in _slurm_gres.schedulable(node["accelerators"])]
         for node in nodes
     }
-    return json.dumps({"nodes": kept}, sort_keys=True, separators=(",", ":")) + "\n"
+    return RECORD_HEADER + json.dumps({"nodes": kept}, sort_keys=True, separators=(",", ":")) + "\n"
 
 
 def describe(device: t.Mapping[str, t.Any]) -> str:

@@ -24,7 +24,7 @@ options:
   path:
     description: The record.
     type: path
-    default: /var/lib/deephdc/slurm_accelerators.json
+    default: /var/lib/deephdc/slurm_accelerators
 """
 
 EXAMPLES = r"""
@@ -35,7 +35,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 record:
-  description: The record's JSON text, empty where there is none yet.
+  description: The record's text, empty where there is none yet.
   type: str
   returned: always
 """
@@ -47,7 +47,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"path": {"type": "path", "default": "/var/lib/deephdc/slurm_accelerators.json"}},
+        argument_spec={"path": {"type": "path", "default": "/var/lib/deephdc/slurm_accelerators"}},
         supports_check_mode=True,
     )
     path = module.params["path"]

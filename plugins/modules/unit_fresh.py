@@ -49,6 +49,9 @@ options:
         as an earlier run may have been killed while it waited.
     type: list
     elements: str
+  log:
+    description: The unit's own log file; its last lines tell in an error message what the journal may not.
+    type: path
   ready_timeout:
     description: Seconds until the unit must be ready.
     type: float
@@ -120,7 +123,7 @@ def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
 def stale(state: dict[str, str], files: list[str]) -> list[str]:
     """Why a running unit is out of date; the process start is monotonic, so a stepped clock moves it with the files' clock."""
     started = time.time() - (time.monotonic() - int(state["ExecMainStartTimestampMonotonic"]) / 1e6)
-    reasons = [f"{path} is newer than the running process" for path in files if os.path.exists(path) and os.stat(path).st_mtime > started]
+    reasons = [f"{path} is newer than the running process" for path in files if os.path.isfile(path) and os.stat(path).st_mtime > started]
     try:
         if os.readlink(f"/proc/{state['ExecMainPID']}/exe").endswith(" (deleted)"):
             reasons.append("its program was replaced on disk")
@@ -129,8 +132,13 @@ def stale(state: dict[str, str], files: list[str]) -> list[str]:
     return reasons
 
 
-def journal(module: AnsibleModule, unit: str, since: float) -> str:
-    out = module.run_command(["journalctl", "-u", unit, "-n", "8", "-o", "cat", "--no-pager", "--since", f"@{int(since)}"])[1]
+def last_words(module: AnsibleModule, unit: str, since: float) -> str:
+    """The last lines of the unit's log file, or else of its journal."""
+    command = ["journalctl", "-u", unit, "-n", "8", "-o", "cat", "--no-pager", "--since", f"@{int(since)}"]
+    log = module.params["log"]
+    if log and os.path.exists(log) and os.stat(log).st_mtime >= int(since):
+        command = ["tail", "-n", "4", log]
+    out = module.run_command(command)[1]
     return " | ".join(line.strip() for line in out.splitlines() if line.strip())
 
 
@@ -142,6 +150,7 @@ def main() -> None:
             "copies": {"type": "dict", "default": {}},
             "settle": {"type": "float", "default": 0.0},
             "ready": {"type": "list", "elements": "str"},
+            "log": {"type": "path"},
             "ready_timeout": {"type": "float", "default": 60.0},
         },
         supports_check_mode=True,
@@ -177,7 +186,7 @@ def main() -> None:
             code, _out, err = module.run_command(["systemctl", action, unit])
             if code != 0:
                 module.fail_json(
-                    msg=f"{unit} does not {action}: {journal(module, unit, began) or err.strip()}", action=action, reasons=reasons
+                    msg=f"{unit} does not {action}: {last_words(module, unit, began) or err.strip()}", action=action, reasons=reasons
                 )
         if module.params["ready"]:
             wait(module, unit, began, action, reasons)
@@ -190,11 +199,14 @@ def wait(module: AnsibleModule, unit: str, began: float, action: str | None, rea
         code, out, err = module.run_command(module.params["ready"])
         if code == 0:
             return
-        if time.monotonic() > deadline:
+        state = module.run_command(["systemctl", "show", "-p", "SubState", unit])[1]
+        # A unit that died is not waited for; systemd would try it again and again.
+        died = "auto-restart" in state or "failed" in state
+        if died or time.monotonic() > deadline:
             said = " ".join((err or out).split())
+            what = "ended again" if died else f"is not ready after {module.params['ready_timeout']:g} s"
             module.fail_json(
-                msg=f"{unit} is not ready after {module.params['ready_timeout']:g} s ({said}); "
-                f"its journal: {journal(module, unit, began - 60)}",
+                msg=f"{unit} {what} ({said}); its last words: {last_words(module, unit, began)}",
                 action=action or "none",
                 reasons=reasons,
             )

@@ -140,7 +140,7 @@ def snapshot(cluster: Cluster) -> dict[str, str]:
         seen[f"{name} running"] = cluster.out(name, "systemctl is-active munge mariadb slurmdbd slurmctld slurmd; true")
     config = cluster.out("ctl", "scontrol show config").splitlines()
     seen["controller"] = "\n".join(line for line in config if not line.startswith(("Configuration data", "BOOT_TIME", "NEXT_JOB_ID")))
-    seen["nodes"] = cluster.out("ctl", "sinfo -h -N -o '%N %P %T %G'")
+    seen["nodes"] = cluster.out("ctl", "sinfo -h -N -o '%N %P %T %G' | sort")
     return seen
 
 

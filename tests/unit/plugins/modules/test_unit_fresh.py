@@ -186,7 +186,7 @@ def test_failure_shows_the_journal(unit):
 
 
 def test_failure_without_a_journal_shows_what_systemctl_said(unit, monkeypatch):
-    monkeypatch.setattr(unit_fresh, "journal", lambda *_arguments: "")
+    monkeypatch.setattr(unit_fresh, "last_words", lambda *_arguments: "")
     assert unit(NeedDaemonReload="yes", action_fails=True)["msg"] == "slurmctld does not restart: see journalctl -xe"
 
 
@@ -204,6 +204,6 @@ def test_never_ready_tells_the_command_and_the_journal(unit, fake):  # noqa: F81
     fake("ping_it", "echo 'controller is\n DOWN' >&2; exit 1")
     result = unit(ActiveState="inactive", options={"ready": ["ping_it"], "ready_timeout": 0.5})
     assert result["failed"] and result["msg"] == (
-        "slurmctld is not ready after 0.5 s (controller is DOWN); its journal: slurmctld: error: Parsing error | at line 7"
+        "slurmctld is not ready after 0.5 s (controller is DOWN); its last words: slurmctld: error: Parsing error | at line 7"
     )
     assert (result["action"], result["reasons"]) == ("start", ["it does not run"])
