@@ -25,10 +25,11 @@ STATE = {
 def unit(run, fake):  # noqa: F811
     """unit(options, LoadState=..., action_fails=...) runs the module; its result has what was done in the key did."""
 
-    def keep_fresh(*, action_fails=False, age=100.0, _ansible_check_mode=False, options=None, **state):
+    def keep_fresh(*, action_fails=False, sub_state="running", age=100.0, _ansible_check_mode=False, options=None, **state):
         started = int((time.monotonic() - age) * 1e6)
         told = "\n".join(f"{key}={value}" for key, value in {**STATE, "ExecMainStartTimestampMonotonic": str(started), **state}.items())
         failing = "case $1 in start|restart) echo 'see journalctl -xe' >&2; exit 1;; esac" if action_fails else ""
+        told += f"\nSubState={sub_state}"
         fake("systemctl", f"if [ $1 = show ]; then cat <<'END'\n{told}\nEND\nexit 0\nfi\n{failing}\nexit 0")
         fake("journalctl", "echo 'slurmctld: error: Parsing error'\necho ' at line 7 '")
         before = len(fake.calls())
@@ -207,3 +208,30 @@ def test_never_ready_tells_the_command_and_the_journal(unit, fake):  # noqa: F81
         "slurmctld is not ready after 0.5 s (controller is DOWN); its last words: slurmctld: error: Parsing error | at line 7"
     )
     assert (result["action"], result["reasons"]) == ("start", ["it does not run"])
+
+
+@pytest.mark.parametrize("sub_state", ["auto-restart", "failed"])
+def test_unit_that_ended_again_is_not_waited_for(unit, fake, sub_state):  # noqa: F811
+    fake("ping_it", "echo down >&2; exit 1")
+    began = time.monotonic()
+    result = unit(ActiveState="inactive", sub_state=sub_state, options={"ready": ["ping_it"], "ready_timeout": 60})
+    assert time.monotonic() - began < 30
+    assert result["msg"].startswith("slurmctld ended again (down); its last words: slurmctld: error")
+
+
+@pytest.mark.parametrize(
+    ("age", "said"), [(-5, "line 3 | line 4 | line 5 | fatal: no"), (100, "slurmctld: error: Parsing error | at line 7")]
+)
+def test_log_file_tells_unless_it_is_older_than_the_attempt(unit, conf, age, said):
+    log = conf(age)
+    status = os.stat(log)
+    with open(log, "w", encoding="utf-8") as file:
+        file.write("line 1\nline 2\nline 3\nline 4\nline 5\nfatal: no\n")
+    os.utime(log, (status.st_atime, status.st_mtime))
+    result = unit(ActiveState="failed", action_fails=True, options={"log": log})
+    assert result["msg"] == f"slurmctld does not start: {said}"
+
+
+def test_directory_among_the_files_says_nothing(unit, conf, tmp_path):
+    conf(0)
+    assert unit(options={"files": [str(tmp_path)]})["changed"] is False
