@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache/logs"
 PLAIN_REPORT_SECONDS = 30
 TAIL_LINES = 30
+STAGE_BYTES = 8192
 
 
 @dataclass
@@ -82,6 +83,13 @@ class Step:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()
 
+    def stage(self) -> str:
+        """The name of the play or task that Ansible runs now, as far as the log's end shows one."""
+        with self.log.open("rb") as output:
+            output.seek(max(0, self.log.stat().st_size - STAGE_BYTES))
+            found = re.findall(rb"^(?:PLAY|TASK) \[(.*)\] \*", output.read(), re.MULTILINE)
+        return found[-1].decode(errors="replace") if found else ""
+
     def tail(self) -> str:
         lines = self.log.read_text(errors="replace").splitlines()
         return "\n".join("    " + line for line in lines[-TAIL_LINES:])
@@ -103,6 +111,8 @@ class Display:
 
     def tick(self, running: list[Step]) -> None:
         text = " | ".join(f"{step.title}: {clock(step.seconds)}" for step in running)
+        if len(running) == 1 and running[0].stage():
+            text += f", {running[0].stage()}"
         if self.terminal:
             width = os.get_terminal_size().columns - 1
             print("\r\x1b[K" + text[:width], end="", flush=True)
