@@ -71,7 +71,7 @@ def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: d
         if "accelerators" not in facts[host] or "memtotal_mb" not in facts[host]
     ]
     if errors:
-        return {**_slurm_cluster.nothing(errors, []), "names": {}}
+        return {**_slurm_cluster.nothing(errors, []), "names": {}, "controller": ""}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
     for host in groups["slurm_nodes"]:
@@ -95,7 +95,8 @@ def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: d
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    return {**_slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before), "names": names, "controller": addresses[controller]}
+    planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before)
+    return {**planned, "names": names, "controller": addresses[controller]}
 
 
 class FilterModule:

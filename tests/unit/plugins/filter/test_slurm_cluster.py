@@ -75,6 +75,7 @@ def test_plan_uses_the_hosts_own_names_and_addresses(hostvars):
     found = plan(hostvars, partitions=[{"name": "small", "group": "small"}])
     assert found["errors"] == []
     assert found["names"] == {"head": "ctl", "gpu1": "n1", "gpu2": "n2"}
+    assert found["controller"] == "10.0.0.1"
     assert [line.split()[:2] for line in node_lines(found)] == [
         ["NodeName=n1", "NodeAddr=10.0.0.11"],
         ["NodeName=n2", "NodeAddr=10.0.0.12"],
