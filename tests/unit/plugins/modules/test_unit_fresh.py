@@ -216,7 +216,8 @@ def test_unit_that_ended_again_is_not_waited_for(unit, fake, sub_state):  # noqa
     began = time.monotonic()
     result = unit(ActiveState="inactive", sub_state=sub_state, options={"ready": ["ping_it"], "ready_timeout": 60})
     assert time.monotonic() - began < 30
-    assert result["msg"].startswith("slurmctld ended again (down); its last words: slurmctld: error")
+    assert result["msg"].startswith("slurmctld ended again")
+    assert result["msg"].endswith("; its last words: slurmctld: error: Parsing error | at line 7")
 
 
 @pytest.mark.parametrize(
