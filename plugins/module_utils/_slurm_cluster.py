@@ -272,8 +272,8 @@ def with_free_files(device: dict[str, t.Any], taken: t.AbstractSet[str], expecte
     return moved
 
 
-# Health entries about the tool that reads the devices: no reason to take a node away from its users.
-ADVISORY = {"nvidia_smi_timeout", "nvidia_smi_failed", "nvidia_smi_unreadable"}
+# Health entries about the tool that reads the devices: told, but no reason to take a node away from its users.
+ADVISORY = {f"{tool}_{problem}" for tool in ("nvidia_smi", "rocm_smi") for problem in ("timeout", "failed", "unreadable")}
 
 
 def node_attributes(node: PlannedNode) -> str:
@@ -445,6 +445,8 @@ def plan(
             for entry in _slurm_gres.unschedulable(node["accelerators"])
             if entry["pci_address"] not in known
         ]
+        told = {p["message"] for device in node["accelerators"] for p in device.get("health") or [] if p["problem"] in ADVISORY}
+        warnings += [f"{node['name']}: {message}" for message in sorted(told)]
         whole.append({**node, "accelerators": devices, "devices": gres_devices(node["name"], devices)})
     errors = partition_errors(cluster["partitions"], whole, groups)
     if errors:

@@ -204,9 +204,9 @@ def wait(module: AnsibleModule, unit: str, began: float, action: str | None, rea
         died = "auto-restart" in state or "failed" in state
         if died or time.monotonic() > deadline:
             said = " ".join((err or out).split())
-            what = "ended again" if died else f"is not ready after {module.params['ready_timeout']:g} s"
+            what = "ended again" if died else f"is not ready after {module.params['ready_timeout']:g} s ({said})"
             module.fail_json(
-                msg=f"{unit} {what} ({said}); its last words: {last_words(module, unit, began)}",
+                msg=f"{unit} {what}; its last words: {last_words(module, unit, began)}",
                 action=action or "none",
                 reasons=reasons,
             )
