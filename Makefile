@@ -12,7 +12,7 @@ demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a use
 	$(toolchain) scripts/demo
 
 down: ## Remove what the demo made
-	$(toolchain) scripts/down
+	@scripts/down
 
 test: ## All tests; SCENARIO=name for one scenario of Molecule alone
 	$(toolchain) scripts/test $(SCENARIO)
