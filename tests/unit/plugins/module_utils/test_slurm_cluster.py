@@ -326,6 +326,7 @@ def test_sick_device_drains_its_node_but_a_hung_tool_does_not():
     tool = {"problem": "nvidia_smi_timeout", "message": "nvidia-smi gave no answer"}
     found = plan([node("gpu1", [gpu(0, health=[problem]), gpu(1)]), node("gpu2", [gpu(0, health=[tool])])])
     assert found["unfit"] == {"gpu1": "a100 at 0000:01:00.0 (/dev/nvidia0): 3 uncorrectable memory errors"}
+    assert found["warnings"] == ["gpu2: nvidia-smi gave no answer"]
 
 
 def test_no_probe_goes_to_a_node_that_is_unfit():
