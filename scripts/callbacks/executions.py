@@ -26,14 +26,14 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self.executions: Counter[tuple[str, str]] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
         self.task = ""
         self.started = time.monotonic()
         self.play = ""
 
     def next_task(self, name: str) -> None:
         now = time.monotonic()
-        self.seconds[self.task] += now - self.started
+        self.seconds[self.task] = self.seconds.get(self.task, 0.0) + now - self.started
         self.task, self.started = name, now
 
     def count(self, result: t.Any) -> None:
