@@ -73,7 +73,14 @@ class Cluster:
             file.flush()
             words = self.command(playbook, [*arguments, "-e", f"@{file.name}"], inventories)
             done = subprocess.run(
-                words, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False
+                words,
+                cwd=ROOT,
+                env=self.environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=600,
+                check=False,
             )
         assert (done.returncode == 0) == succeeds, done.stdout[-6000:]
         return done.stdout

@@ -29,6 +29,6 @@ def test_only_slurm_gets_into_the_database(cluster: Cluster):
 
 
 def test_the_account_slurm_has_no_more_rights_than_it_needs(cluster: Cluster):
-    rights = cluster.out("ctl", "mariadb --skip-column-names -e \"show grants for slurm@localhost\"")
+    rights = cluster.out("ctl", 'mariadb --skip-column-names -e "show grants for slurm@localhost"')
     assert "ON *.*" not in rights.replace("GRANT USAGE ON *.*", "")
     assert "unix_socket" in rights.lower()

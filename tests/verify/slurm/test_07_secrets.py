@@ -43,7 +43,9 @@ def test_the_munge_key_leaks_nowhere(cluster: Cluster):
     watch = ProcessWatch(needles)
     watch.start()
     output = cluster.playbook("playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge", variables={"munge_key": text})
-    broken = cluster.playbook("playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge", variables={"munge_key": text + "!"}, succeeds=False)
+    broken = cluster.playbook(
+        "playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge", variables={"munge_key": text + "!"}, succeeds=False
+    )
     watch.done.set()
     watch.join()
     # The next runs use the new key too.

@@ -26,7 +26,6 @@ def run(monkeypatch, capsys):
     return run_module
 
 
-
 def test_result(simulate, run):
     root = simulate({"type": "a100", "count": 2}, {"type": "mi210"})
     result = run(root=str(root), vendors=["nvidia"])
