@@ -29,7 +29,7 @@ class Cluster:
     def run(self, host: str, command: str, user: str = "root", timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """A shell command in the user's home directory on a host."""
         words = ["docker", "exec", "--user", user, f"{self.label}-{host}", "bash", "-c", f"cd ~{user}; {command}"]
-        return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
 
     def out(self, host: str, command: str, user: str = "root", timeout: float = 120) -> str:
         """What a command that must succeed printed."""

@@ -42,8 +42,9 @@ def test_the_munge_key_leaks_nowhere(cluster: Cluster):
     needles = [text[:40].encode(), key[:24]]
     watch = ProcessWatch(needles)
     watch.start()
-    output = cluster.playbook("playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge", variables={"munge_key": text})
-    broken = cluster.playbook(
+    talkative = ("playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge")
+    output = cluster.playbook(*talkative, variables={"munge_key": text})
+    broken = cluster.playbook(*talkative, variables={"munge_key": text + "!"}, succeeds=False)
         "playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge", variables={"munge_key": text + "!"}, succeeds=False
     )
     watch.done.set()

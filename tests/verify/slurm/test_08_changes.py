@@ -146,7 +146,8 @@ def snapshot(cluster: Cluster) -> dict[str, str]:
     """What every host's files, units and the running controller's settings are."""
     seen = {}
     for name in ("ctl", "login", "gpu1", "gpu2", "gpu3"):
-        seen[f"{name} files"] = cluster.out(
+        files = f"$(ls -d {FILES} 2>/dev/null | sort)"
+        seen[f"{name} files"] = cluster.out(name, f"sha256sum {files}; stat -c '%n %U:%G %a' {files}")
             name, f"sha256sum $(ls -d {FILES} 2>/dev/null | sort); stat -c '%n %U:%G %a' $(ls -d {FILES} 2>/dev/null)"
         )
         seen[f"{name} units"] = cluster.out(name, "systemctl list-unit-files --state=enabled --no-legend")

@@ -79,9 +79,9 @@ def with_ambiguous_address() -> dict:
         (changed(slurm_cluster_name=""), "slurm_cluster_name is not set"),
         (
             changed(slurm_cluster_settings={"clusterName": "other"}),
-            "slurm_cluster_settings sets clusterName, which the collection sets itself (it comes from slurm_cluster_name): remove it there.",
+            "slurm_cluster_settings sets clusterName, which the collection sets itself (it comes from slurm_cluster_name)",
         ),
-        (changed(slurm_cluster_cgroup_settings={"ConstrainDevices": "no"}), "slurm_cluster_cgroup_settings sets ConstrainDevices=no"),
+        (changed(slurm_cluster_cgroup_settings={"ConstrainDevices": "no"}), "slurm_cluster_cgroup_settings sets ConstrainDevices"),
         (
             changed(slurm_cluster_partitions=[{"name": "gpu", "group": "nowhere"}]),
             "slurm_cluster_partitions: partition gpu has the group nowhere, which is not in the inventory or has no host.",
