@@ -45,8 +45,6 @@ def test_the_munge_key_leaks_nowhere(cluster: Cluster):
     talkative = ("playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge")
     output = cluster.playbook(*talkative, variables={"munge_key": text})
     broken = cluster.playbook(*talkative, variables={"munge_key": text + "!"}, succeeds=False)
-        "playbooks/slurm.yml", "-vvv", "--diff", "--tags", "munge", variables={"munge_key": text + "!"}, succeeds=False
-    )
     watch.done.set()
     watch.join()
     # The next runs use the new key too.

@@ -148,8 +148,6 @@ def snapshot(cluster: Cluster) -> dict[str, str]:
     for name in ("ctl", "login", "gpu1", "gpu2", "gpu3"):
         files = f"$(ls -d {FILES} 2>/dev/null | sort)"
         seen[f"{name} files"] = cluster.out(name, f"sha256sum {files}; stat -c '%n %U:%G %a' {files}")
-            name, f"sha256sum $(ls -d {FILES} 2>/dev/null | sort); stat -c '%n %U:%G %a' $(ls -d {FILES} 2>/dev/null)"
-        )
         seen[f"{name} units"] = cluster.out(name, "systemctl list-unit-files --state=enabled --no-legend")
         seen[f"{name} running"] = cluster.out(name, "systemctl is-active munge mariadb slurmdbd slurmctld slurmd; true")
     config = cluster.out("ctl", "scontrol show config").splitlines()
