@@ -76,7 +76,8 @@ def parse_document(text):
 
     :raises ValueError: if it is not a JSON object.
     """
-    document = json.loads(text[text.find("{"):])  # warnings may stand before it
+    start = text.find("{")  # warnings may stand before it
+    document = json.loads(text[start:])
     gpus = {}
     for card in document.values():
         values = {key.lower(): value for key, value in card.items()} if isinstance(card, dict) else {}

@@ -70,7 +70,8 @@ def run_bounded(argv, budget):
     end = _clock() + budget.remaining()
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, open(os.devnull, "rb") as nothing:
         try:
-            process = subprocess.Popen(  # pylint: disable=subprocess-popen-preexec-fn
+            # run_command has no time limit: a hung nvidia-smi would hang it.
+            process = subprocess.Popen(  # pylint: disable=subprocess-popen-preexec-fn,ansible-bad-function
                 argv,
                 stdin=nothing,
                 stdout=stdout,

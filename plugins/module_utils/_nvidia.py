@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import CommandResult
 
+# What the decoder put in the place of bytes that are not UTF-8; written so that Python 2 takes it for text too.
+_REPLACED = b"\xef\xbf\xbd".decode("utf-8")
 _VERSION = r"(\d+(?:\.\d+)+)"
 # No failing command needs more characters to say why.
 _MAXIMUM_MESSAGES = 20000
@@ -123,7 +125,7 @@ def query_smi(budget):
         if result.rc == 0:
             answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is unreadable: %s" % error, None))
     else:
-        if u"\ufffd" in text:
+        if _REPLACED in text:
             answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is not UTF-8, wrong bytes were replaced", None))
         if any(gpu["mig_enabled"] and gpu["mig_devices"] for gpu in answer["gpus"].values()):
             _name_mig_devices(answer["gpus"], command, budget, answer["problems"])

@@ -150,7 +150,7 @@ def pci_ids_names(wanted, paths=PCI_IDS_PATHS):
         start = content.find(("\n%s  " % vendor_id).encode("ascii"))
         if start < 0:
             continue
-        next_vendor = re.compile(br"\n[0-9A-Za-z]").search(content, start + 1)
+        next_vendor = re.compile(b"\n[0-9A-Za-z]").search(content, start + 1)
         end = next_vendor.start() if next_vendor else len(content)
         match = re.compile(("\n\t%s  ([^\n]+)" % device_id).encode("ascii")).search(content, start, end)
         if match:

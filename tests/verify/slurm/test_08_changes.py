@@ -108,7 +108,7 @@ def test_an_unsupported_distribution_is_refused(cluster: Cluster):
         "login", "cp /usr/lib/os-release /tmp/os-release; echo 11.9 > /etc/debian_version; sed -i '/^VERSION_ID=/d' /usr/lib/os-release"
     )
     try:
-        output = cluster.playbook(SITE, inventories=WITH_ADDED, succeeds=False)
+        output = cluster.playbook(SITE, "--flush-cache", inventories=WITH_ADDED, succeeds=False)
     finally:
         cluster.out("login", f"cp /tmp/os-release /usr/lib/os-release; echo {version} > /etc/debian_version")
     assert "login runs Debian 11, which is not supported (supported: Debian 12, Debian 13)" in " ".join(output.split())
