@@ -33,14 +33,14 @@ def submit(cluster: Cluster, options: str, program: str) -> str:
     return cluster.out("login", script, user="ada")
 
 
-def ended(cluster: Cluster, job: str, seconds: float = 90) -> list[dict[str, str]]:
+def ended(cluster: Cluster, job: str, tasks: int = 1, seconds: float = 90) -> list[dict[str, str]]:
     """The accounting records of a job and its array tasks once all have ended."""
     deadline = time.monotonic() + seconds
     fields = ["JobID", "State", "NodeList", "AllocTRES", "ElapsedRaw", "ExitCode"]
     while True:
         text = cluster.out("ctl", f"sacct -X -P -n -j {job} -o {','.join(fields)}")
         rows = [dict(zip(fields, line.split("|"), strict=True)) for line in text.splitlines()]
-        if rows and not any(row["State"].split()[0] in ("PENDING", "RUNNING", "COMPLETING") for row in rows):
+        if len(rows) == tasks and not any(row["State"].split()[0] in ("PENDING", "RUNNING", "COMPLETING") for row in rows):
             return rows
         assert time.monotonic() < deadline, f"job {job} did not end in {seconds} s: {rows}"
         time.sleep(0.5)

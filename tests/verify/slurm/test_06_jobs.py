@@ -34,7 +34,7 @@ def test_a_job_without_a_gpu_opens_none(cluster: Cluster):
 
 def test_array_of_gpu_jobs(cluster: Cluster):
     job = submit(cluster, "--array=0-3 --gres=gpu:a100:1", look())
-    rows = ended(cluster, job)
+    rows = ended(cluster, job, tasks=4)
     assert [row["State"] for row in rows] == ["COMPLETED"] * 4
     for row in rows:
         assert len(opened(cluster, row["NodeList"], job, row["JobID"].split("_")[1])) == 1
