@@ -12,8 +12,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
-def slurm_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], here: str, cluster: dict[str, t.Any]) -> list[str]:
-    return _slurm_inventory.errors(groups, hostvars, here, cluster, hostvars.raw_get)
+def slurm_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cluster: dict[str, t.Any]) -> list[str]:
+    return _slurm_inventory.errors(groups, hostvars, in_play, cluster, hostvars.raw_get)
 
 
 def member_facts(hostvars: t.Any, host: str) -> dict[str, t.Any]:
@@ -49,7 +49,13 @@ def recorded_devices(recorded: str, controller: str) -> dict[str, list[dict[str,
     raise ValueError(f"The record of accelerators on {controller} is damaged: restore or remove it, then run again.")
 
 
-def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: dict[str, t.Any], recorded: str = "") -> dict[str, t.Any]:
+def accepted_hosts(value: t.Any) -> list[str]:
+    return [host.strip() for host in value.split(",")] if isinstance(value, str) else list(value)
+
+
+def slurm_cluster_plan(
+    hostvars: t.Any, groups: dict[str, list[str]], cluster: dict[str, t.Any], recorded: str = "", busy: t.Sequence[str] | None = None
+) -> dict[str, t.Any]:
     """One pass over the members: facts and inventory in, the cluster's files out.
 
     Options given on the command line (-e name=value) are text, so they are converted here.
@@ -65,6 +71,11 @@ def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: d
     ]
     if not errors:
         errors = _slurm_inventory.same({host: str(address) for host, address in addresses.items()}, "address")
+    errors += [
+        f"slurm_cluster_accept_hardware names {host}, which is not in slurm_nodes."
+        for host in accepted_hosts(cluster["accept_hardware"])
+        if host not in groups["slurm_nodes"]
+    ]
     errors = errors or [
         f"Accelerators and memory of {host} were not read: bring it up, or take it out of slurm_nodes, then run again."
         for host in groups["slurm_nodes"]
@@ -85,9 +96,7 @@ def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: d
             }
         )
     before = recorded_devices(recorded, controller)
-    accepted = cluster["accept_hardware"]
-    if isinstance(accepted, str):
-        accepted = [host.strip() for host in accepted.split(",")]
+    accepted = accepted_hosts(cluster["accept_hardware"])
     whole = {
         **cluster,
         "controller": {"name": names[controller], "address": addresses[controller]},
@@ -95,7 +104,7 @@ def slurm_cluster_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: d
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before)
+    planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before, busy or ())
     return {**planned, "names": names, "controller": addresses[controller]}
 
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 import typing as t
+from collections import Counter
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered
@@ -87,6 +88,9 @@ SETTING_VALUE = re.compile(r"[^\s\x00-\x1f\x7f#\"\\]+|\"[^\x00-\x1f\x7f#\"\\]+\"
 
 # Lists that a site's value is added to instead of replacing ours.
 MERGED = {"slurmctldparameters": "SlurmctldParameters", "accountingstoragetres": "AccountingStorageTRES"}
+
+# Partition settings that may keep the probing jobs out; such a partition is not probed.
+CLOSED = {"allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos", "qos", "state", "rootonly", "reqresv"}
 
 # Where slurmd keeps the files that the controller gave it.
 NODE_CACHE = "/var/lib/slurm/slurmd/conf-cache"
@@ -220,6 +224,8 @@ def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -
     A device that was configured and can't be scheduled now stays in the configuration: a node that quietly shrinks
     is a GPU lost without a word. Drivers number device files anew at boot, so its file may be another device's by now.
     """
+    before = {device["pci_address"]: device for device in recorded}
+    found = [as_recorded(device, before.get(device["pci_address"])) for device in found]
     usable = {device["pci_address"]: device for device in _slurm_gres.schedulable(found)}
     reasons = {entry["pci_address"]: entry["reason"] for entry in _slurm_gres.unschedulable(found)}
     known = {device["pci_address"] for device in recorded}
@@ -231,6 +237,12 @@ def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -
         for problem in device.get("health") or []:
             if device["pci_address"] in usable and problem["problem"] not in ADVISORY:
                 wrong.append(f"{describe(device)}: {problem['message']}")
+    for address in [address for address in before if address in usable]:
+        gone = lost_units(before[address], usable[address])
+        if gone:  # a MIG instance, or what the device was before it was divided
+            devices = [device for device in devices if device["pci_address"] != address]
+            del usable[address]
+            reasons[address] = f"it has no {', '.join(gone)} any more"
     lost = [device for device in recorded if device["pci_address"] not in usable]
     taken = {path for device in usable.values() for path in files_of(device)}
     expected = {path for device in lost for path in files_of(device)}
@@ -241,6 +253,21 @@ def with_lost(found: list[dict[str, t.Any]], recorded: list[dict[str, t.Any]]) -
         cause = reasons.get(device["pci_address"]) or ""
         wrong.append(f"{describe(device)} is missing" + (", " + cause.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""))
     return sorted(devices, key=lambda device: str(device["pci_address"])), wrong
+
+
+def as_recorded(device: dict[str, t.Any], before: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
+    """A device with what was recorded in the place of what nothing told this time, as when nvidia-smi hangs."""
+    if before is None or (device.get("mig") or {}).get("enabled") is not None:
+        return device
+    kept = {key: before.get(key) for key in ("mig", "uuid", "model") if device.get(key) is None or key == "mig"}
+    return {**device, **{key: value for key, value in kept.items() if value is not None}}
+
+
+def lost_units(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> list[str]:
+    """The gres types of which a device gave more units when it was configured."""
+    types = Counter(unit["gres_type"] for unit in _slurm_gres.device_index([before]))
+    types.subtract(unit["gres_type"] for unit in _slurm_gres.device_index([now]))
+    return sorted(gres_type for gres_type, count in types.items() if count > 0)
 
 
 def files_of(device: t.Mapping[str, t.Any]) -> list[str]:
@@ -412,6 +439,8 @@ def probes(
     """The jobs that prove the cluster: per partition one without a GPU and one of each of its GPU types."""
     found = []
     for partition in partitions:
+        if {key.lower() for key in partition.get("settings") or {}} & CLOSED:
+            continue
         types = types_of(partition_nodes(partition, nodes, groups))
         found += [{"partition": partition["name"], "gres_type": gres_type} for gres_type in [None, *types]]
     return found
@@ -422,11 +451,13 @@ def plan(
     nodes: t.Sequence[Node],
     groups: t.Mapping[str, t.Sequence[str]],
     recorded: t.Mapping[str, list[dict[str, t.Any]]],
+    busy: t.Collection[str] = (),
 ) -> dict[str, t.Any]:
     """Everything a run needs to know of the cluster.
 
     cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware.
     groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
+    busy: nodes that run jobs now.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
     devices), files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove
     the cluster), copies (path on the nodes to SHA-256).
@@ -448,7 +479,13 @@ def plan(
         told = {p["message"] for device in node["accelerators"] for p in device.get("health") or [] if p["problem"] in ADVISORY}
         warnings += [f"{node['name']}: {message}" for message in sorted(told)]
         whole.append({**node, "accelerators": devices, "devices": gres_devices(node["name"], devices)})
-    errors = partition_errors(cluster["partitions"], whole, groups)
+    present = {node["name"] for node in whole}
+    errors = [
+        f"{name} runs jobs but is not in slurm_nodes any more, so they would be lost: put it back, or drain it and wait for them."
+        for name in sorted(set(recorded) - present)
+        if name in busy
+    ]
+    errors += partition_errors(cluster["partitions"], whole, groups)
     if errors:
         return nothing(errors, warnings)
     files = {

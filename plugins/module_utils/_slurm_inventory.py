@@ -69,7 +69,8 @@ def short_name(host: str) -> str:
 
 def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Hosts that the inventory lets meet at one address or under one name."""
-    errors = same({host: short_name(host) for host in variables}, "short name")
+    # With an ansible_host the inventory's name is an alias, and equal hostnames are told from the facts.
+    errors = same({host: short_name(host) for host, own in variables.items() if not own.get("ansible_host")}, "short name")
     for key in ("ansible_host", "slurm_cluster_address"):
         values = {host: str(own[key]) for host, own in variables.items() if own.get(key)}
         ports = {host: str(own.get("ansible_port", "")) for host, own in variables.items()}
@@ -206,8 +207,8 @@ def account_errors(accounts: t.Any) -> list[str]:
 def disagreements(
     mine: t.Mapping[str, t.Any], controllers: t.Mapping[str, t.Any], me: str, controller: str, per_host: t.Container[str]
 ) -> list[str]:
-    """Cluster-wide variables that this host sees otherwise than the controller: whichever host a run starts from
-    (--limit) must compute the same cluster."""
+    """Cluster-wide variables that a host sees otherwise than the controller: whichever host a run starts from
+    (--limit) must compute the same cluster. Both are compared as written, before templates are resolved."""
     names = sorted({name for name in (*mine, *controllers) if name.startswith("slurm_cluster_") and name not in per_host})
     return [
         f"{name} differs between {controller} and {me}: set it once for all hosts of the cluster, in group_vars/all."
@@ -219,13 +220,14 @@ def disagreements(
 def errors(
     groups: t.Mapping[str, t.Sequence[str]],
     hostvars: t.Mapping[str, t.Mapping[str, t.Any]],
-    here: str,
+    in_play: t.Sequence[str],
     cluster: t.Mapping[str, t.Any],
     raw: t.Callable[[str], t.Mapping[str, t.Any]],
 ) -> list[str]:
     """All that can be said from the inventory alone.
 
-    here: the host a run computes on. cluster: name, partitions, settings, cgroup_settings. raw: a host's variables
+    in_play: the hosts of this run; tasks for others are delegated.
+    cluster: name, partitions, settings, cgroup_settings. raw: a host's variables
     before templates in them are resolved.
     """
     found = group_errors(groups)
@@ -234,7 +236,8 @@ def errors(
     own = {host: {key: seen[key] for key in keys if key in seen} for host, seen in variables.items()}
     found += address_errors(own)
     served = [host for group in ("slurm_controllers", "slurm_logins") for host in groups.get(group, [])]
-    found += delegation_errors({host: raw(host).get("ansible_host", "") for host in dict.fromkeys(served)})
+    absent = [host for host in variables if host not in in_play]
+    found += delegation_errors({host: raw(host).get("ansible_host", "") for host in dict.fromkeys([*served, *absent])})
     if not cluster["name"]:
         found.append("slurm_cluster_name is not set: give the cluster a name of small letters, digits, '_' and '-', in group_vars/all.")
     elif not NAME.fullmatch(str(cluster["name"])):
@@ -242,14 +245,15 @@ def errors(
     found += munge_key_errors(own)
     found += _slurm_cluster.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
-    found += account_errors(variables.get(here, {}).get("slurm_cluster_accounts") or [])
+    found += account_errors(variables.get(in_play[0], {}).get("slurm_cluster_accounts") or [])
     for host in groups.get("slurm_nodes", []):
         settings = variables[host].get("slurm_cluster_node_settings")
         if settings is not None:
             found += _slurm_cluster.line_settings_errors(f"slurm_cluster_node_settings of {host}", settings, _slurm_cluster.OUR_NODE)
     if groups.get("slurm_controllers"):
         controller = groups["slurm_controllers"][0]
-        found += disagreements(variables.get(here, {}), variables[controller], here, controller, PER_HOST)
+        for host in variables:
+            found += disagreements(raw(host), raw(controller), host, controller, PER_HOST)
     return found
 
 

@@ -15,6 +15,8 @@ description:
     Ten template tasks cost about twelve times as much.
   - Everything is compared and validated first; only if every file passes is anything written.
     Each file is replaced atomically and is never readable by others than its final mode allows.
+  - A file that does not have the words C(Made by deephdc.accelerators) was somebody else's; it is kept beside the new one,
+    with the suffix C(.before-deephdc).
   - A file whose content is right is not touched, so its modification time tells when it last changed
     (M(deephdc.accelerators.unit_fresh) relies on that).
 attributes:
@@ -122,6 +124,10 @@ FILE_OPTIONS = {
 }
 
 
+# In the first line of every file that the collection writes.
+MARK = b"Made by deephdc.accelerators"
+
+
 class Refused(Exception):
     """The wanted state can't be brought about; the text says why in one sentence."""
 
@@ -143,6 +149,13 @@ def attributes(item: dict) -> tuple[int, int, int]:
         return pwd.getpwnam(item["owner"]).pw_uid, grp.getgrnam(item["group"]).gr_gid, octal(item["mode"])
     except KeyError:
         raise Refused(f"{item['path']} shall belong to {item['owner']}:{item['group']}, but this host has no such user or group") from None
+    except ValueError:
+        raise Refused(f"the mode {item['mode']} of {item['path']} is not octal") from None
+
+
+def attributes_mode(item: dict) -> int:
+    try:
+        return octal(item["mode"])
     except ValueError:
         raise Refused(f"the mode {item['mode']} of {item['path']} is not octal") from None
 
@@ -198,7 +211,8 @@ def compare(item: dict, known_owner: bool) -> dict | None:
     if item["secret_base64"] is not None:
         return {"item": item, "found": found, "content": content, "before": "(secret)\n" if found else "", "after": header + "(secret)\n"}
     before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + shown(found) if found else ""
-    return {"item": item, "found": found, "content": content, "before": before, "after": header + text(content)}
+    after = text(content) if attributes_mode(item) & stat.S_IROTH else "(not shown)\n"
+    return {"item": item, "found": found, "content": content, "before": before, "after": header + after}
 
 
 def undoable(change: dict) -> bool:
@@ -288,6 +302,7 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
         made = []
         while staged:
             change, temporary = staged[0]
+            keep_foreign(change)
             os.rename(temporary, change["item"]["path"])
             staged.pop(0)
         for change in changes:
@@ -298,6 +313,14 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
             remove(temporary)
         for path in reversed(made):
             os.rmdir(path)
+
+
+def keep_foreign(change: dict) -> None:
+    """Keep what somebody else wrote, once, beside the file that takes its place."""
+    path, found = change["item"]["path"], change["found"]
+    kept = path + ".before-deephdc"
+    if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):
+        os.link(path, kept)
 
 
 def own(change: dict, path: str) -> None:

@@ -42,7 +42,7 @@ options:
   patience:
     description: Seconds that a job may wait for free resources.
     type: int
-    default: 30
+    default: 15
 """
 
 EXAMPLES = r"""
@@ -80,7 +80,7 @@ from ansible.module_utils.basic import AnsibleModule
 PROGRAM = """
 import errno, json, os, sys
 seen = {}
-for path in json.loads(sys.argv[1])[os.environ["SLURMD_NODENAME"]]:
+for path in json.load(sys.stdin)[os.environ["SLURMD_NODENAME"]]:
     try:
         os.close(os.open(path, os.O_RDWR))
         seen[path] = "opens"
@@ -98,12 +98,12 @@ def name(probe: dict) -> str:
     return f"{probe['partition']}: {probe['gres_type'] or 'no GPU'}"
 
 
-def command(probe: dict, files: dict[str, list[str]], patience: int) -> list[str]:
+def command(probe: dict, patience: int) -> list[str]:
     words = ["srun", "--quiet", f"--partition={probe['partition']}", f"--immediate={patience}", "--time=2", "--nodes=1", "--ntasks=1"]
     words += ["--chdir=/", "--job-name=gpu_probe", "--export=PATH"]
     if probe["gres_type"]:
         words.append(f"--gres=gpu:{probe['gres_type']}:1")
-    return [*words, "python3", "-c", PROGRAM, json.dumps(files)]
+    return [*words, "python3", "-c", PROGRAM]
 
 
 def judge(probe: dict, output: str, devices: dict[str, list[dict]]) -> tuple[bool, str]:
@@ -132,7 +132,7 @@ def main() -> None:
                 "options": {"partition": {"type": "str", "required": True}, "gres_type": {"type": "str"}},
             },
             "devices": {"type": "dict", "required": True},
-            "patience": {"type": "int", "default": 30},
+            "patience": {"type": "int", "default": 15},
         },
         supports_check_mode=True,
     )
@@ -141,7 +141,7 @@ def main() -> None:
     proved: list[str] = []
     busy: list[str] = []
     for probe in [] if module.check_mode else module.params["probes"]:
-        code, out, err = module.run_command(command(probe, files, module.params["patience"]))
+        code, out, err = module.run_command(command(probe, module.params["patience"]), data=json.dumps(files))
         if code != 0 and any(words in err for words in BUSY):
             busy.append(name(probe))
             continue

@@ -73,8 +73,10 @@ from ansible.module_utils.basic import AnsibleModule
 MARK = "accelerators: "
 # What slurmctld itself gives as reason when a node's devices are fewer than configured.
 SLURM_REASON = re.compile(r"gres/\w+ count")
+# Why slurmctld itself takes a node for DOWN, until it registers.
+SLURM_DOWN = re.compile(r"$|Not responding|Node unexpectedly rebooted")
 # States in which the controller has not heard of the node; the flag "*" is NOT_RESPONDING in releases that print it short.
-UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|DOWN|FUTURE|\*")
+UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|\*")
 
 
 def parse(output: str) -> dict[str, dict[str, str]]:
@@ -99,8 +101,12 @@ def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
 
 
 def missing(nodes: dict[str, dict[str, str]], names: list[str]) -> list[str]:
-    """Nodes the controller has not heard of."""
-    return [name for name in names if name not in nodes or UNHEARD.search(nodes[name]["state"])]
+    """Nodes the controller has not heard of; one that a person set DOWN with a reason is not waited for."""
+    return [name for name in names if name not in nodes or unheard(nodes[name])]
+
+
+def unheard(node: dict[str, str]) -> bool:
+    return bool(UNHEARD.search(node["state"]) or ("DOWN" in node["state"] and SLURM_DOWN.match(node["reason"])))
 
 
 def wait(module: AnsibleModule, names: list[str]) -> dict[str, dict[str, str]]:
@@ -152,6 +158,10 @@ def main() -> None:
         for name in resume:
             update(module, name, "State=RESUME")
         nodes = wait(module, fit)
+        invalid = [name for name in fit if name in nodes and "INVAL" in nodes[name]["state"]]
+        if invalid and module.params["registered_within"]:
+            told = "; ".join(f"{name}: {nodes[name]['reason'] or 'no reason given'}" for name in invalid)
+            module.fail_json(msg=f"SLURM finds other hardware than the configuration has ({told}): look at 'slurmd -C' there.")
     module.exit_json(
         changed=bool(drain or resume),
         drained=drain,

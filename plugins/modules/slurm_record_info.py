@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_record_info
 version_added: 0.1.0
-short_description: Read which accelerators a SLURM controller promises
+short_description: Read which accelerators a SLURM controller promises, and which nodes are busy
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the record that the role slurm_cluster keeps on the controller, the accelerators of every node as they were
@@ -38,11 +38,26 @@ record:
   description: The record's text, empty where there is none yet.
   type: str
   returned: always
+busy:
+  description: Nodes that run jobs now.
+  type: list
+  elements: str
+  returned: always
+  sample: [gpu1]
 """
 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand
+
+
+def busy_nodes(module: AnsibleModule) -> list[str]:
+    """Nodes with jobs, as the controller says; none where it does not answer, since then nothing is known to be lost."""
+    if not module.get_bin_path("squeue"):
+        return []
+    code, out, _err = module.run_command(["squeue", "--noheader", "--states=RUNNING,SUSPENDED,COMPLETING", "--format=%N"])
+    return sorted({name for line in out.split() for name in expand(line)}) if code == 0 else []
 
 
 def main() -> None:
@@ -56,7 +71,7 @@ def main() -> None:
         # A damaged one is told by the plan, in one sentence.
         with open(path, encoding="utf-8", errors="replace") as file:
             record = file.read()
-    module.exit_json(changed=False, record=record)
+    module.exit_json(changed=False, record=record, busy=busy_nodes(module) if record else [])
 
 
 if __name__ == "__main__":

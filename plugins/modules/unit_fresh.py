@@ -193,11 +193,19 @@ def main() -> None:
     module.exit_json(changed=bool(action or enable), action=action or ("enable" if enable else "none"), reasons=reasons)
 
 
+def lives_on(module: AnsibleModule, unit: str) -> bool:
+    """Whether a unit that was just started still has the same process a second later: some answer before they fail."""
+    before = show(module, unit)["ExecMainPID"]
+    time.sleep(1)
+    state = show(module, unit)
+    return state["ActiveState"] == "active" and state["ExecMainPID"] == before
+
+
 def wait(module: AnsibleModule, unit: str, began: float, action: str | None, reasons: list[str]) -> None:
     deadline = time.monotonic() + module.params["ready_timeout"]
     while True:
         code, out, err = module.run_command(module.params["ready"])
-        if code == 0:
+        if code == 0 and (action is None or lives_on(module, unit)):
             return
         state = module.run_command(["systemctl", "show", "-p", "SubState", unit])[1]
         # A unit that died is not waited for; systemd would try it again and again.

@@ -31,7 +31,7 @@ def test_hardware_in_the_configuration_is_what_slurm_itself_sees(cluster: Cluste
     assert "gpu:a100:2" in node["Gres"]
 
 
-def test_equal_hosts_share_a_line_and_slurm_reads_it_as_we_do(cluster: Cluster):
+def test_slurm_expands_our_host_lists_as_we_do(cluster: Cluster):
     assert cluster.out("ctl", "scontrol show hostnames $(sinfo -h -p all -o %N)").split() == ["gpu1", "gpu2"]
 
 

@@ -74,6 +74,7 @@ def test_a_node_that_lost_a_gpu_is_drained_by_name_and_comes_back(cluster: Clust
     cluster.out("gpu2", "rm /dev/nvidia1")
     # By itself, while the cluster runs (HealthCheckInterval is 5 s here).
     cluster.until("ctl", "scontrol -o show node gpu2", device)
+    cluster.out("gpu2", "systemctl restart --no-block slurmd")  # which can't start without its device
 
     output = cluster.playbook(SITE, inventories=WITH_ADDED, succeeds=False)
     assert "gpu2 is drained: " + device in " ".join(output.split())

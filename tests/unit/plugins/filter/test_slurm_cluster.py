@@ -107,9 +107,12 @@ def test_lost_device_and_accepted_hardware(hostvars):
     record = plan(hostvars)["record"]
     hostvars["gpu1"]["ansible_facts"]["accelerators"] = [gpu(0)]
     assert plan(hostvars, record)["unfit"] == {"n1": "a100 at 0000:02:00.0 (/dev/nvidia1) is missing"}
-    for accepted in (["gpu1"], "gpu1", "other, gpu1"):
+    for accepted in (["gpu1"], "gpu1", "gpu2, gpu1"):
         found = plan(hostvars, record, accept_hardware=accepted)
         assert found["unfit"] == {} and "Gres=gpu:a100:1 " in node_lines(found)[0]
+    assert plan(hostvars, record, accept_hardware=["typo"])["errors"] == [
+        "slurm_cluster_accept_hardware names typo, which is not in slurm_nodes."
+    ]
 
 
 def test_text_from_the_command_line_is_converted(hostvars):

@@ -305,6 +305,32 @@ def test_lost_mig_gpu_keeps_its_instances_apart_from_the_others():
     assert len(files) == len(set(files))
 
 
+def test_mig_layout_that_nobody_tells_this_time_stays_as_recorded():
+    """As when nvidia-smi hangs: without it the driver's files show a whole GPU."""
+    whole = plan([node("gpu1", [mig_gpu(0, ["1g.10gb", "2g.20gb"])])])
+    silent = gpu(0, mig={"capable": None, "enabled": None, "devices": []}, health=[{"problem": "nvidia_smi_timeout", "message": "silence"}])
+    now = plan([node("gpu1", [silent])], recorded(whole))
+    assert (now["files"], now["record"], now["unfit"]) == (whole["files"], whole["record"], {})
+    assert now["warnings"] == ["gpu1: silence"]
+
+
+def test_mig_instance_that_is_gone_is_a_loss():
+    whole = plan([node("gpu1", [mig_gpu(0, ["1g.10gb", "1g.10gb"])])])
+    hurt = plan([node("gpu1", [mig_gpu(0, ["1g.10gb"])])], recorded(whole))
+    assert fields(lines(hurt, "NodeName=")[0])["Gres"] == "gpu:a100_1g.10gb:2"
+    assert "it has no a100_1g.10gb any more" in hurt["unfit"]["gpu1"]
+
+
+def test_node_that_leaves_with_jobs_on_it_is_refused():
+    whole = plan([node("gpu1", gpus(1)), node("gpu2", gpus(1))])
+    nodes = [node("gpu1", gpus(1))]
+    left = _slurm_cluster.plan(cluster(), nodes, inventory_groups(nodes), recorded(whole), busy=["gpu2"])
+    assert left["errors"] == [
+        "gpu2 runs jobs but is not in slurm_nodes any more, so they would be lost: put it back, or drain it and wait for them."
+    ]
+    assert _slurm_cluster.plan(cluster(), nodes, inventory_groups(nodes), recorded(whole), busy=["gpu1"])["errors"] == []
+
+
 def test_device_in_another_slot_is_a_loss_and_a_device():
     whole = plan([node("gpu1", gpus(1))])
     hurt = plan([node("gpu1", [gpu(0, pci_address="0000:c1:00.0")])], recorded(whole))

@@ -84,11 +84,12 @@ def test_owner_and_group(write, tmp_path):
 
 
 def test_the_file_is_replaced_not_rewritten(write, tmp_path):
-    item = {"path": str(tmp_path / "a"), "content": "old"}
+    old = "# Made by deephdc.accelerators\nold"
+    item = {"path": str(tmp_path / "a"), "content": old}
     write(item)
     with open(tmp_path / "a", encoding="utf-8") as reader:
         write({**item, "content": "new"})
-        assert reader.read() == "old", "a reader that has the file open goes on with a whole one"
+        assert reader.read() == old, "a reader that has the file open goes on with a whole one"
     assert (tmp_path / "a").read_text() == "new"
     assert os.listdir(tmp_path) == ["a"]
 
@@ -170,7 +171,7 @@ def test_broken_secret_is_refused_without_being_shown(write, tmp_path):
 
 
 def test_undo_takes_the_change_back(write, tmp_path):
-    (tmp_path / "b").write_text("old")
+    (tmp_path / "b").write_text("Made by deephdc.accelerators: old")
     (tmp_path / "c").write_text("old")
     os.chmod(tmp_path / "b", 0o604)
     before = {name: one[:2] for name, one in tree(tmp_path).items()}
@@ -179,6 +180,8 @@ def test_undo_takes_the_change_back(write, tmp_path):
         {"path": str(tmp_path / "b"), "content": "new"},
         {"path": str(tmp_path / "c"), "state": "absent"},
     )
+    (tmp_path / "a").write_text("Made by deephdc.accelerators: new")
+    (tmp_path / "b").write_text("Made by deephdc.accelerators: new")
     assert write(*changed["undo"])["changed"] is True
     assert {name: one[:2] for name, one in tree(tmp_path).items()} == before
     assert write(*changed["undo"])["changed"] is False
@@ -296,3 +299,17 @@ def test_check_mode_where_the_owner_is_not_there_yet(write, tmp_path):
     (tmp_path / "a").write_text("x")
     assert write(item, _ansible_check_mode=True)["changed"] is False
     assert write(item)["failed"] is True
+
+
+def test_what_somebody_else_wrote_is_kept_once(write, tmp_path):
+    path = tmp_path / "slurm.conf"
+    path.write_text("ClusterName=by_hand\n")
+    write({"path": str(path), "content": "# Made by deephdc.accelerators\nClusterName=a\n"})
+    write({"path": str(path), "content": "# Made by deephdc.accelerators\nClusterName=b\n"})
+    assert (tmp_path / "slurm.conf.before-deephdc").read_text() == "ClusterName=by_hand\n"
+    assert path.read_text().endswith("ClusterName=b\n")
+
+
+def test_diff_shows_no_new_content_that_only_some_may_read(write, tmp_path):
+    changed = write({"path": str(tmp_path / "a"), "content": "StoragePass=hunter2", "mode": "0600"})
+    assert "hunter2" not in str(changed["diff"]) + str(changed["undo"])
