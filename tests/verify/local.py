@@ -56,6 +56,8 @@ class Cluster:
             **os.environ,
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
             "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.state / "facts"),
+            # Molecule forces colours, and the tests read the words.
+            "ANSIBLE_FORCE_COLOR": "0",
             "ANSIBLE_NOCOLOR": "1",
         }
 
