@@ -69,7 +69,7 @@ def test_the_munge_key_leaks_nowhere(cluster: Cluster):
             "import os, sys\n"
             f"needles = [{text[:40].encode()!r}, {key[:24]!r}]\n"
             "for top in ('/etc', '/home', '/opt', '/root', '/run', '/srv', '/tmp', '/usr/local', '/var'):\n"
-            "    for folder, _, names in os.walk(top):\n"
+            "    for folder, _folders, names in os.walk(top):\n"
             "        for path in (os.path.join(folder, name) for name in names):\n"
             "            if os.path.isfile(path) and not os.path.islink(path) and os.stat(path).st_mode & 4:\n"
             "                if any(needle in open(path, 'rb').read() for needle in needles): print(path)\n"

@@ -174,7 +174,7 @@ def test_runs_that_are_killed_are_completed_by_a_plain_one(cluster: Cluster):
 
     job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu3", until_told("survived"))
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
-    for _ in range(3):
+    for _number in range(3):
         print("killed during:", cluster.killed_playbook(SITE, chance, tasks=38, inventories=WITH_ADDED, variables=change))
     cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=change)
     assert {k: v for k, v in snapshot(cluster).items() if k != "nodes"} == {k: v for k, v in undisturbed.items() if k != "nodes"}

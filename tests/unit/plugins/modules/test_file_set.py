@@ -12,14 +12,13 @@ import stat
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import file_set
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import run  # noqa: F401 a fixture
 
 ME = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
 SECRET = b"a very secret key \xff\x00"
 
 
 @pytest.fixture
-def write(run):  # noqa: F811
+def write(run):
     """write(item, ...) runs the module; items belong to this test's user where they say nothing else."""
     return lambda *items, **options: run(file_set, files=[{**ME, **item} for item in items], **options)
 
@@ -246,7 +245,7 @@ def test_validation_sees_the_new_content_and_the_message_the_final_path(write, t
         (lambda path: path.write_text("x"), {"state": "directory"}, "shall be a directory but is something else"),
         (lambda path: path.mkdir(), {"state": "absent"}, "shall be absent but is a directory"),
         (lambda path: path.symlink_to("/etc/passwd"), {"content": "x"}, "shall be a file but is something else"),
-        (lambda path: os.mkfifo(path), {"content": "x"}, "shall be a file but is something else"),
+        (os.mkfifo, {"content": "x"}, "shall be a file but is something else"),
     ],
 )
 def test_something_else_is_there(write, tmp_path, make, item, message):

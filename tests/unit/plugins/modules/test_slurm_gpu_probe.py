@@ -12,7 +12,6 @@ import sys
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_gpu_probe
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import fake, run  # noqa: F401 fixtures
 
 DEVICES = {
     "gpu1": [
@@ -121,18 +120,18 @@ def test_command_asks_for_one_gpu_of_the_type_or_for_none():
 # --- the module ---
 
 
-def srun(fake, out="", err="", code=0):  # noqa: F811
+def srun(fake, out="", err="", code=0):
     fake("srun", f"cat <<'END'\n{out}\nEND\ncat >&2 <<'END'\n{err}\nEND\nexit {code}")
 
 
-def test_proofs_are_listed(run, fake):  # noqa: F811
+def test_proofs_are_listed(run, fake):
     srun(fake, answer("gpu1", "/dev/nvidia0"))
     result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
     assert (result["changed"], result["busy"]) == (False, [])
     assert result["proved"] == ["gpu: a100 on gpu1: /dev/nvidia0 opens, 2 other denied"]
 
 
-def test_wrong_answer_fails(run, fake):  # noqa: F811
+def test_wrong_answer_fails(run, fake):
     srun(fake, answer("gpu1", "/dev/nvidia0"))
     failed = run(slurm_gpu_probe, probes=[{"partition": "gpu"}], devices=DEVICES)
     assert failed["failed"] and failed["msg"].startswith("gpu: no GPU: on gpu1 the job could open /dev/nvidia0")
@@ -146,13 +145,13 @@ def test_wrong_answer_fails(run, fake):  # noqa: F811
         "srun: error: Unable to allocate resources: Connection timed out",
     ],
 )
-def test_busy_nodes_are_no_failure(run, fake, said):  # noqa: F811
+def test_busy_nodes_are_no_failure(run, fake, said):
     srun(fake, err=said, code=1)
     result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
     assert "failed" not in result and (result["proved"], result["busy"]) == ([], ["gpu: a100"])
 
 
-def test_refused_job_tells_slurms_reason(run, fake):  # noqa: F811
+def test_refused_job_tells_slurms_reason(run, fake):
     srun(fake, err="srun: error: Unable to allocate resources:\n Invalid generic resource (gres) specification", code=1)
     failed = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
     assert failed["msg"] == (
@@ -160,7 +159,7 @@ def test_refused_job_tells_slurms_reason(run, fake):  # noqa: F811
     )
 
 
-def test_check_mode_runs_no_job(run, fake):  # noqa: F811
+def test_check_mode_runs_no_job(run, fake):
     srun(fake, code=1)
     result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES, _ansible_check_mode=True)
     assert (result["proved"], result["busy"], fake.calls()) == ([], [], [])

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_nodes
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import fake, run  # noqa: F401 fixtures
 
 MISSING = "a100 at 0000:02:00.0 (/dev/nvidia1) is missing"
 
@@ -65,7 +64,7 @@ def test_nodes_the_controller_has_heard_of(state, heard):
 
 
 @pytest.fixture
-def nodes(run, fake):  # noqa: F811
+def nodes(run, fake):
     """nodes(lines, unfit=..., fit=...) runs the module; its result has the updates asked for in the key updates."""
 
     def run_module(*told, refuses="", **options):
@@ -113,7 +112,7 @@ def test_check_mode_predicts(nodes):
     assert (result["changed"], result["drained"], result["resumed"], result["updates"]) == (True, ["gpu1"], ["gpu2"], [])
 
 
-def test_check_mode_before_slurm_is_installed(run, monkeypatch, tmp_path):  # noqa: F811
+def test_check_mode_before_slurm_is_installed(run, monkeypatch, tmp_path):
     monkeypatch.setattr(slurm_nodes.AnsibleModule, "get_bin_path", lambda *_arguments: None)
     result = run(slurm_nodes, unfit={"gpu1": MISSING}, _ansible_check_mode=True)
     assert result["changed"] is False and result["nodes"] == {}
@@ -128,7 +127,7 @@ def test_nobody_waits_unless_asked_to(nodes):
     assert "failed" not in nodes(line("gpu1", "UNKNOWN*"), fit=["gpu1"])
 
 
-def test_what_the_controller_refuses_is_told(nodes, run, fake):  # noqa: F811
+def test_what_the_controller_refuses_is_told(nodes, run, fake):
     result = nodes(line("gpu1"), unfit={"gpu1": MISSING}, refuses="slurm_update error: Access denied")
     assert result["msg"] == "the controller refuses State=DRAIN for gpu1: slurm_update error: Access denied"
     fake("scontrol", "echo 'Unable to contact\nslurm controller' >&2; exit 1")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_policy
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import fake, run  # noqa: F401 fixtures
 
 ROOT = {("root", ""), ("root", "root")}
 
@@ -44,7 +43,7 @@ def test_account_that_is_declared_twice_is_added_once():
 
 
 @pytest.fixture
-def sacctmgr(fake, tmp_path):  # noqa: F811
+def sacctmgr(fake, tmp_path):
     """A sacctmgr that keeps clusters and associations in files."""
     (tmp_path / "clusters").touch()
     (tmp_path / "associations").write_text("root|\nroot|root\n")
@@ -62,11 +61,11 @@ esac""",
     return tmp_path
 
 
-def policy(run, accounts, **options):  # noqa: F811
+def policy(run, accounts, **options):
     return run(slurm_policy, cluster="demo", accounts=accounts, **options)
 
 
-def test_added_once(run, fake, sacctmgr):  # noqa: F811
+def test_added_once(run, fake, sacctmgr):
     accounts = [{"name": "physics", "users": ["alice"], "description": "two words"}]
     predicted = policy(run, accounts, _ansible_check_mode=True)
     assert [call for call in fake.calls() if " add " in call] == []
@@ -78,12 +77,12 @@ def test_added_once(run, fake, sacctmgr):  # noqa: F811
     assert not [call for call in fake.calls() if "delete" in call or "remove" in call or "modify" in call]
 
 
-def test_check_mode_before_slurm_is_installed(run, monkeypatch):  # noqa: F811
+def test_check_mode_before_slurm_is_installed(run, monkeypatch):
     monkeypatch.setattr(slurm_policy.AnsibleModule, "get_bin_path", lambda *_arguments: None)
     assert policy(run, [{"name": "physics"}], _ansible_check_mode=True)["added"] == ["cluster demo", "account physics"]
 
 
-def test_what_slurmdbd_refuses_is_told(run, fake, sacctmgr):  # noqa: F811
+def test_what_slurmdbd_refuses_is_told(run, fake, sacctmgr):
     (sacctmgr / "clusters").write_text("demo\n")
     fake("sacctmgr", 'case "$*" in *add*) echo "  Parent account\n gone does not exist" >&2; exit 1;; *cluster) echo demo;; esac')
     failed = policy(run, [{"name": "physics", "parent": "gone"}])

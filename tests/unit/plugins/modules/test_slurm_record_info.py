@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_record_info
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import run  # noqa: F401 a fixture
 
 
-def test_record_is_read_as_it_is(run, tmp_path):  # noqa: F811
+def test_record_is_read_as_it_is(run, tmp_path):
     file = tmp_path / "record.json"
     assert run(slurm_record_info, path=str(file), _ansible_check_mode=True)["record"] == ""
     file.write_text('{"nodes": {"größe": []}}\n', encoding="utf-8")
@@ -16,7 +15,7 @@ def test_record_is_read_as_it_is(run, tmp_path):  # noqa: F811
     assert (result["changed"], result["record"]) == (False, '{"nodes": {"größe": []}}\n')
 
 
-def test_damaged_record_is_left_to_the_plan(run, tmp_path):  # noqa: F811
+def test_damaged_record_is_left_to_the_plan(run, tmp_path):
     file = tmp_path / "record.json"
     file.write_bytes(b'{"nodes": \xff')
     assert run(slurm_record_info, path=str(file))["record"] == '{"nodes": \ufffd'

@@ -10,7 +10,6 @@ import time
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import unit_fresh
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.module_runner import fake, run  # noqa: F401 fixtures
 
 STATE = {
     "LoadState": "loaded",
@@ -22,7 +21,7 @@ STATE = {
 
 
 @pytest.fixture
-def unit(run, fake):  # noqa: F811
+def unit(run, fake):
     """unit(options, LoadState=..., action_fails=...) runs the module; its result has what was done in the key did."""
 
     def keep_fresh(*, action_fails=False, sub_state="running", age=100.0, _ansible_check_mode=False, options=None, **state):
@@ -194,14 +193,14 @@ def test_failure_without_a_journal_shows_what_systemctl_said(unit, monkeypatch):
 # --- readiness ---
 
 
-def test_ready_is_tried_until_it_succeeds_also_without_a_restart(unit, fake, tmp_path):  # noqa: F811
+def test_ready_is_tried_until_it_succeeds_also_without_a_restart(unit, fake, tmp_path):
     fake("ping_it", f'echo x >> {tmp_path}/tries\n[ "$(wc -l < {tmp_path}/tries)" -ge 3 ]')
     result = unit(options={"ready": ["ping_it", "now"]})
     assert result["changed"] is False and "failed" not in result
     assert result["calls"].count("ping_it now") == 3
 
 
-def test_never_ready_tells_the_command_and_the_journal(unit, fake):  # noqa: F811
+def test_never_ready_tells_the_command_and_the_journal(unit, fake):
     fake("ping_it", "echo 'controller is\n DOWN' >&2; exit 1")
     result = unit(ActiveState="inactive", options={"ready": ["ping_it"], "ready_timeout": 0.5})
     assert result["failed"] and result["msg"] == (
@@ -211,7 +210,7 @@ def test_never_ready_tells_the_command_and_the_journal(unit, fake):  # noqa: F81
 
 
 @pytest.mark.parametrize("sub_state", ["auto-restart", "failed"])
-def test_unit_that_ended_again_is_not_waited_for(unit, fake, sub_state):  # noqa: F811
+def test_unit_that_ended_again_is_not_waited_for(unit, fake, sub_state):
     fake("ping_it", "echo down >&2; exit 1")
     began = time.monotonic()
     result = unit(ActiveState="inactive", sub_state=sub_state, options={"ready": ["ping_it"], "ready_timeout": 60})

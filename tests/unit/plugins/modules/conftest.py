@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a module as Ansible would, in this process."""
+"""Fixtures that run a module as Ansible would, in this process, and fake the commands it calls."""
 
 from __future__ import annotations
 
