@@ -75,12 +75,17 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
+# The scheduled devices of a node, which the role slurm_node writes there.
+DEVICES_FILE = "/etc/slurm/gpu_devices"
+
 # Runs inside the job. EPERM is the cgroup's refusal; ENXIO is a device without a driver behind it (a simulated one),
 # which was let through. EACCES is the file's own mode and says nothing of the cgroup.
 PROGRAM = """
 import errno, json, os, sys
 seen = {}
-for path in json.load(sys.stdin)[os.environ["SLURMD_NODENAME"]]:
+with open(sys.argv[1]) as devices:
+    lines = [line.split() for line in devices if not line.startswith("#")]
+for path in sorted({words[2] for words in lines if words}):
     try:
         os.close(os.open(path, os.O_RDWR))
         seen[path] = "opens"
@@ -103,7 +108,7 @@ def command(probe: dict, patience: int) -> list[str]:
     words += ["--chdir=/", "--job-name=gpu_probe", "--export=PATH"]
     if probe["gres_type"]:
         words.append(f"--gres=gpu:{probe['gres_type']}:1")
-    return [*words, "python3", "-c", PROGRAM]
+    return [*words, "python3", "-c", PROGRAM, DEVICES_FILE]
 
 
 def judge(probe: dict, output: str, devices: dict[str, list[dict]]) -> tuple[bool, str]:
@@ -137,11 +142,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     devices = module.params["devices"]
-    files = {node: sorted({path for device in own for path in device["files"]}) for node, own in devices.items()}
     proved: list[str] = []
     busy: list[str] = []
     for probe in [] if module.check_mode else module.params["probes"]:
-        code, out, err = module.run_command(command(probe, module.params["patience"]), data=json.dumps(files))
+        code, out, err = module.run_command(command(probe, module.params["patience"]))
         if code != 0 and any(words in err for words in BUSY):
             busy.append(name(probe))
             continue

@@ -96,10 +96,10 @@ def test_program_of_the_job(tmp_path):
     """The program itself, as a job runs it; a directory stands for a device that can't be opened for writing."""
     (tmp_path / "device").touch()
     (tmp_path / "denied").mkdir()
-    files = {"gpu1": [str(tmp_path / name) for name in ("device", "denied", "absent")], "gpu2": ["/dev/nvidia0"]}
+    lines = [f"a100 0000:0{number}:00.0 {tmp_path / name}" for number, name in enumerate(("device", "denied", "absent"))]
+    (tmp_path / "gpu_devices").write_text("# made by a test\n" + "\n".join(lines) + "\n")
     done = subprocess.run(
-        [sys.executable, "-c", slurm_gpu_probe.PROGRAM],
-        input=json.dumps(files),
+        [sys.executable, "-c", slurm_gpu_probe.PROGRAM, str(tmp_path / "gpu_devices")],
         env={**os.environ, "SLURMD_NODENAME": "gpu1"},
         capture_output=True,
         text=True,
@@ -108,7 +108,11 @@ def test_program_of_the_job(tmp_path):
     assert done.stdout.startswith("PROBE ") and done.stdout.count("\n") == 1
     node, seen = json.loads(done.stdout[len("PROBE ") :])
     assert node == "gpu1"
-    assert list(seen.values()) == ["opens", errno.errorcode[errno.EISDIR], errno.errorcode[errno.ENOENT]]
+    assert {os.path.basename(path): result for path, result in seen.items()} == {
+        "device": "opens",
+        "denied": errno.errorcode[errno.EISDIR],
+        "absent": errno.errorcode[errno.ENOENT],
+    }
 
 
 def test_command_asks_for_one_gpu_of_the_type_or_for_none():
