@@ -117,8 +117,8 @@ class SimulatedHost:
         ours = self._manifest()
         directories = _parents(tree) | {path for path, content in tree.items() if content is None}
         made = {path for path in ours | directories if path in ours or not os.path.lexists(self._path(path))}
-        wanted = {path for path, content in tree.items() if content is not None}
-        stale = sorted(ours - wanted - directories, key=len, reverse=True)
+        wanted = {path: content for path, content in tree.items() if content is not None}
+        stale = sorted(ours - wanted.keys() - directories, key=len, reverse=True)
         old: dict[str, str] = {}
         new: dict[str, str] = {}
         changes: list[t.Callable[[], None]] = []
@@ -131,8 +131,7 @@ class SimulatedHost:
             if not os.path.isdir(self._path(path)):
                 changes.append(lambda path=path: os.makedirs(self._path(path), exist_ok=True))  # type: ignore[misc]
         for path in sorted(wanted):
-            content = tree[path]
-            assert content is not None
+            content = wanted[path]
             if os.path.lexists(self._path(path)):
                 if path not in ours:
                     raise SimulationError(f"{self._path(path)} is there already and was not made by gpu_simulator")
@@ -141,9 +140,9 @@ class SimulatedHost:
                 old[path] = self._described(path)
             new[path] = _description(content)
             changes.append(lambda path=path, content=content: self._write(path, content))  # type: ignore[misc]
-        after = sorted((wanted | (made & directories)) if keep else ())
+        after = sorted((wanted.keys() | (made & directories)) if keep else ())
         if changes or after != sorted(ours):
-            steps.append(lambda: self._write_manifest(sorted(ours | wanted | made)))
+            steps.append(lambda: self._write_manifest(sorted(ours | wanted.keys() | made)))
             steps.extend(changes)
             steps.append(lambda: self._write_manifest(after))
         return old, new
