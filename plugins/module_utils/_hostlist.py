@@ -37,7 +37,7 @@ def fold(names: Sequence[str]) -> str:
     :raises ValueError: a name is not a string, is empty, or has a blank, a comma or a bracket.
     """
     groups: Dict[Tuple[str, bool], List[str]] = {}
-    for name in sorted(set(_checked(names)), key=_natural):
+    for name in sorted(set(_checked(names)), key=natural):
         prefix, number = _cut(name)
         groups.setdefault((prefix, bool(number)), []).append(number)
     return ",".join(_bracketed(prefix, _by_padding(numbers)) for (prefix, _numbered), numbers in groups.items())
@@ -89,7 +89,7 @@ def _checked(names: Iterable[str]) -> List[str]:
     return checked
 
 
-def _natural(name: str) -> List[Tuple[int, int, str]]:
+def natural(name: str) -> List[Tuple[int, int, str]]:
     """Sort key that puts n2 before n10."""
     return [(int(part), len(part), "") if index % 2 else (-1, 0, part) for index, part in enumerate(_DIGITS.split(name))]
 

@@ -15,7 +15,7 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres
-from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered, natural
 
 HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
 
@@ -32,7 +32,6 @@ RELEASES = {("Debian", "12"): "22.05", ("Debian", "13"): "24.11"}
 
 # Settings that a site may override by slurm_cluster_settings.
 DEFAULTS = {
-    "DefMemPerCPU": None,  # set per partition, see partition_line
     "EnforcePartLimits": "ALL",
     "HealthCheckInterval": "60",
     "HealthCheckNodeState": "ANY",
@@ -94,6 +93,7 @@ CLOSED = {"allowaccounts", "allowgroups", "allowqos", "denyaccounts", "denyqos",
 
 # Where slurmd keeps the files that the controller gave it.
 NODE_CACHE = "/var/lib/slurm/slurmd/conf-cache"
+# The role slurm_node installs it there; a test compares the two.
 HEALTH_PROGRAM = "/usr/local/libexec/deephdc/slurm_gpu_health"
 
 
@@ -416,7 +416,7 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         ours["GresTypes"] = "gpu"
     lines = [f"{key}={value}" for key, value in sorted(ours.items())]
     lines.append("# Defaults, overridden by slurm_cluster_settings")
-    lines += [f"{key}={value}" for key, value in sorted(DEFAULTS.items()) if value is not None and key.lower() not in extra]
+    lines += [f"{key}={value}" for key, value in sorted(DEFAULTS.items()) if key.lower() not in extra]
     lines.append("# From slurm_cluster_settings")
     lines += [f"{key}={setting(value)}" for key, value in sorted(settings.items()) if key.lower() not in MERGED]
     lines.append("# Nodes, from their facts")
@@ -516,18 +516,3 @@ def gres_devices(name: str, accelerators: list[dict[str, t.Any]]) -> list[dict[s
         return _slurm_gres.device_index(accelerators)
     except ValueError as error:
         raise ValueError(f"Node {name}: {error}") from error
-
-
-def natural(name: str) -> list[t.Any]:
-    """Sort key that puts n2 before n10."""
-    parts: list[t.Any] = []
-    digits = ""
-    for character in name + "\0":
-        if character.isdecimal():
-            digits += character
-        else:
-            if digits:
-                parts.append((1, int(digits), digits))
-                digits = ""
-            parts.append((0, ord(character), ""))
-    return parts

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import pathlib
 import random
 import time
 
@@ -135,7 +136,10 @@ def test_settings_of_a_node_are_on_its_line_and_replace_ours():
 
 def test_names_are_in_natural_order_whatever_is_in_them():
     names = ["n10", "n2", "n02", "m", "n²"]
-    assert sorted(names, key=_slurm_cluster.natural) == ["m", "n²", "n02", "n2", "n10"]
+    nodes = [node(name, []) for name in names]
+    order = expand(fields(lines(plan(nodes), "NodeName=")[0])["NodeName"])
+    assert order == expand(fields(lines(plan(nodes[::-1]), "NodeName=")[0])["NodeName"])
+    assert order.index("m") < order.index("n2") < order.index("n10")
 
 
 # --- partitions ---
@@ -546,3 +550,8 @@ def test_cost_is_linear_in_the_nodes():
     print(f"1,000 nodes of 8 GPUs: {small:.2f} s; 5,000: {large:.2f} s")
     assert large < 8 * small, "five times the nodes"
     assert large < 10
+
+
+def test_health_check_is_configured_where_the_role_installs_it():
+    variables = pathlib.Path(__file__).resolve().parents[4].joinpath("roles/slurm_node/vars/main.yml").read_text(encoding="utf-8")
+    assert f"__slurm_node_health: {_slurm_cluster.HEALTH_PROGRAM}\n" in variables
