@@ -19,7 +19,7 @@ def test_typed_gpu_gives_that_device_and_no_other(cluster: Cluster):
 
 
 def test_two_jobs_on_one_node_have_different_devices(cluster: Cluster):
-    jobs = [submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", look(4)) for _number in range(2)]
+    jobs = [submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", look(8)) for _number in range(2)]
     rows = [ended(cluster, job)[0] for job in jobs]
     assert [row["State"] for row in rows] == ["COMPLETED", "COMPLETED"]
     devices = [opened(cluster, "gpu1", job) for job in jobs]
