@@ -94,7 +94,7 @@ def test_a_node_that_lost_a_gpu_is_drained_by_name_and_comes_back(cluster: Clust
 def test_a_configuration_that_slurmctld_does_not_start_with_is_taken_back(cluster: Cluster):
     before = snapshot(cluster)
     variables = {"slurm_cluster_settings": {"PriorityType": "priority/nonsense"}}
-    output = cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=variables, succeeds=False)
+    output = cluster.playbook(SITE, "--tags", "slurm_cluster", inventories=WITH_ADDED, variables=variables, succeeds=False)
     assert "The new configuration was taken back, the cluster runs with the one before: slurmctld" in " ".join(output.split())
     after = snapshot(cluster)
     # The nodes report to the restarted controller a moment later.
@@ -131,7 +131,7 @@ def test_an_unsupported_distribution_is_refused(cluster: Cluster):
 )
 def test_what_the_facts_or_slurms_parser_refuse_changes_nothing(cluster: Cluster, variables: dict, sentence: str):
     before = snapshot(cluster)
-    output = cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=variables, succeeds=False)
+    output = cluster.playbook(SITE, "--tags", "slurm_cluster", inventories=WITH_ADDED, variables=variables, succeeds=False)
     assert sentence in " ".join(output.split())
     assert changed(output) == []
     assert snapshot(cluster) == before
@@ -167,16 +167,16 @@ def test_runs_that_are_killed_are_completed_by_a_plain_one(cluster: Cluster):
         "slurm_cluster_settings": {"HealthCheckInterval": 5, "SlurmdTimeout": 31, "SlurmctldDebug": "verbose"},
         "slurm_database_settings": {"DebugLevel": "verbose"},
     }
-    cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=change)
+    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=WITH_ADDED, variables=change)
     undisturbed = snapshot(cluster)
-    cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED)
+    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=WITH_ADDED)
     assert snapshot(cluster) != undisturbed
 
     job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu3", until_told("survived"))
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     for _number in range(3):
         print("killed during:", cluster.killed_playbook(SITE, chance, tasks=38, inventories=WITH_ADDED, variables=change))
-    cluster.playbook(SITE, "--skip-tags", "validate", inventories=WITH_ADDED, variables=change)
+    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=WITH_ADDED, variables=change)
     assert {k: v for k, v in snapshot(cluster).items() if k != "nodes"} == {k: v for k, v in undisturbed.items() if k != "nodes"}
     cluster.out("gpu3", TELL)
     (row,) = ended(cluster, job)

@@ -57,7 +57,7 @@ def with_same_address() -> dict:
 
 def with_same_name() -> dict:
     inventory = changed()
-    inventory["all"]["children"]["slurm_nodes"]["hosts"]["gpu1.rack2"] = {}
+    inventory["all"]["children"]["slurm_nodes"]["hosts"] = {"gpu1.rack1": {}, "gpu1.rack2": {}}
     return inventory
 
 
@@ -72,7 +72,7 @@ def with_ambiguous_address() -> dict:
     [
         (without_controller(), "The inventory has no host in the group slurm_controllers: name the one that runs slurmctld."),
         (with_same_address(), "The hosts gpu1 and gpu2 have the same ansible_host gpu1.invalid: correct one of them."),
-        (with_same_name(), "The hosts gpu1 and gpu1.rack2 have the same short name gpu1: correct one of them."),
+        (with_same_name(), "The hosts gpu1.rack1 and gpu1.rack2 have the same short name gpu1: correct one of them."),
         (with_ambiguous_address(), "ansible_host of ctl is made of inventory_hostname"),
         (changed(munge_key=""), "munge_key is not set for ctl, gpu1, gpu2: make one with 'openssl rand -base64 128"),
         (changed(munge_key="c2hvcnQ="), "munge_key has 5 bytes, munge takes 32 to 1024"),
