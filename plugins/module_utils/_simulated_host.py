@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import glob
 import json
 import os
@@ -126,10 +127,10 @@ class SimulatedHost:
             if os.path.lexists(self._path(path)):
                 if os.path.islink(self._path(path)) or not os.path.isdir(self._path(path)):
                     old[path] = self._described(path)
-                changes.append(lambda path=path: self._remove(path))  # type: ignore[misc]
+                changes.append(functools.partial(self._remove, path))
         for path in sorted(directories):
             if not os.path.isdir(self._path(path)):
-                changes.append(lambda path=path: os.makedirs(self._path(path), exist_ok=True))  # type: ignore[misc]
+                changes.append(functools.partial(os.makedirs, self._path(path), exist_ok=True))
         for path in sorted(wanted):
             content = wanted[path]
             if os.path.lexists(self._path(path)):
@@ -139,7 +140,7 @@ class SimulatedHost:
                     continue
                 old[path] = self._described(path)
             new[path] = _description(content)
-            changes.append(lambda path=path, content=content: self._write(path, content))  # type: ignore[misc]
+            changes.append(functools.partial(self._write, path, content))
         after = sorted((wanted.keys() | (made & directories)) if keep else ())
         if changes or after != sorted(ours):
             steps.append(lambda: self._write_manifest(sorted(ours | wanted.keys() | made)))
@@ -159,7 +160,7 @@ class SimulatedHost:
             if node not in nodes and may_remove and is_ours:
                 leaving.add(path)
                 old[f"/dev/{node.name}"] = f"character device {node.major}:{node.minor}"
-                changes.append(lambda path=path: self._remove_node(path))  # type: ignore[misc]
+                changes.append(functools.partial(self._remove_node, path))
         for node in nodes:
             path = self._node_path(node)
             if os.path.lexists(path) and path not in leaving:
@@ -167,7 +168,7 @@ class SimulatedHost:
                     raise SimulationError(f"gpu_simulator_devices needs {path}, which is there already and was not made by gpu_simulator")
                 continue
             new[f"/dev/{node.name}"] = f"character device {node.major}:{node.minor}"
-            changes.append(lambda path=path, node=node: self._make_node(path, node))  # type: ignore[misc]
+            changes.append(functools.partial(self._make_node, path, node))
         if changes or ours != nodes:
             steps.append(lambda: self._record_nodes(ours + [node for node in nodes if node not in ours]))
             steps.extend(changes)
