@@ -8,7 +8,7 @@ import json
 import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_inventory
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_conf, _slurm_devices, _slurm_inventory
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
@@ -41,7 +41,7 @@ def recorded_devices(recorded: str, controller: str) -> dict[str, list[dict[str,
     if not recorded:
         return {}
     try:
-        nodes = json.loads(recorded.removeprefix(_slurm_cluster.RECORD_HEADER))["nodes"]
+        nodes = json.loads(recorded.removeprefix(_slurm_devices.RECORD_HEADER))["nodes"]
         if all("pci_address" in device for devices in nodes.values() for device in devices):
             return dict(nodes)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -92,7 +92,7 @@ def slurm_cluster_plan(
                 "address": addresses[host],
                 "accelerators": facts[host]["accelerators"],
                 "settings": hostvars[host].get("slurm_cluster_node_settings") or {},
-                **_slurm_cluster.hardware(facts[host], int(cluster["memory_reserve_mib"])),
+                **_slurm_conf.hardware(facts[host], int(cluster["memory_reserve_mib"])),
             }
         )
     before = recorded_devices(recorded, controller)
@@ -104,7 +104,7 @@ def slurm_cluster_plan(
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_cluster.Node]", nodes), by_name, before, busy or ())
+    planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_conf.Node]", nodes), by_name, before, busy or ())
     return {**planned, "names": names, "controller": addresses[controller]}
 
 

@@ -14,7 +14,7 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_settings
 
 GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -172,8 +172,8 @@ def partition_value_errors(partition: t.Mapping[str, t.Any], name: str) -> list[
             errors.append(f"{where} needs a time in quotes as {key}, such as '12:00:00' or '7-00:00:00'.")
     settings = partition.get("settings")
     if settings is not None:
-        errors += _slurm_cluster.line_settings_errors(
-            f"slurm_cluster_partitions: settings of partition {name}", settings, _slurm_cluster.OUR_PARTITION
+        errors += _slurm_settings.line_settings_errors(
+            f"slurm_cluster_partitions: settings of partition {name}", settings, _slurm_settings.OUR_PARTITION
         )
     return errors
 
@@ -243,13 +243,13 @@ def errors(
     elif not NAME.fullmatch(str(cluster["name"])):
         found.append(f"slurm_cluster_name {cluster['name']!r} is not allowed: small letters, digits, '_' and '-'.")
     found += munge_key_errors(own)
-    found += _slurm_cluster.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
+    found += _slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
     found += account_errors(variables.get(in_play[0], {}).get("slurm_cluster_accounts") or [])
     for host in groups.get("slurm_nodes", []):
         settings = variables[host].get("slurm_cluster_node_settings")
         if settings is not None:
-            found += _slurm_cluster.line_settings_errors(f"slurm_cluster_node_settings of {host}", settings, _slurm_cluster.OUR_NODE)
+            found += _slurm_settings.line_settings_errors(f"slurm_cluster_node_settings of {host}", settings, _slurm_settings.OUR_NODE)
     if groups.get("slurm_controllers"):
         controller = groups["slurm_controllers"][0]
         for host in variables:

@@ -12,7 +12,7 @@ import random
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_conf, _slurm_settings
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.slurm_examples import cluster, gpus, inventory_groups, node
@@ -58,7 +58,7 @@ def facts(**changes):
 
 
 def test_topology_and_memory_come_from_the_facts():
-    assert _slurm_cluster.hardware(facts(), 1024) == {"cpus": 64, "sockets": 2, "cores": 16, "threads": 2, "memory": 255744}
+    assert _slurm_conf.hardware(facts(), 1024) == {"cpus": 64, "sockets": 2, "cores": 16, "threads": 2, "memory": 255744}
 
 
 @pytest.mark.parametrize(
@@ -70,17 +70,17 @@ def test_topology_and_memory_come_from_the_facts():
     ],
 )
 def test_cpus_without_a_matching_topology_are_one_socket_of_cores(told):
-    found = _slurm_cluster.hardware(facts(**told), 0)
+    found = _slurm_conf.hardware(facts(**told), 0)
     assert (found["cpus"], found["sockets"], found["cores"], found["threads"]) == (6, 1, 6, 1)
 
 
 def test_without_a_cpu_count_the_topology_tells_it():
-    assert _slurm_cluster.hardware({"memtotal_mb": 900, "processor_cores": 4}, 0)["cpus"] == 4
+    assert _slurm_conf.hardware({"memtotal_mb": 900, "processor_cores": 4}, 0)["cpus"] == 4
 
 
 @given(total=st.integers(1, 10**7), reserve=st.integers(0, 10**5))
 def test_memory_is_a_multiple_of_256_that_the_host_has(total, reserve):
-    memory = _slurm_cluster.hardware(facts(memtotal_mb=total), reserve)["memory"]
+    memory = _slurm_conf.hardware(facts(memtotal_mb=total), reserve)["memory"]
     assert memory % 256 == 0 and memory >= 256
     assert memory == 256 or total - reserve - 256 < memory <= total - reserve
 
@@ -217,7 +217,7 @@ def test_each_instance_of_a_mig_gpu_is_a_gres_of_its_own():
 def test_cluster_without_gpus_configures_none():
     found = plan([node("cpu1")])
     assert not {"GresTypes", "AccountingStorageTRES"} & set(settings(found))
-    assert found["files"]["gres.conf"] == _slurm_cluster.HEADER + "AutoDetect=off\n"
+    assert found["files"]["gres.conf"] == _slurm_conf.HEADER + "AutoDetect=off\n"
 
 
 def test_device_without_a_driver_is_a_warning_not_a_gres():
@@ -446,10 +446,10 @@ def test_copies_are_the_digests_of_the_files():
     assert set(found["files"]) == {"slurm.conf", "gres.conf", "cgroup.conf"}
 
 
-@pytest.mark.parametrize("name", sorted(_slurm_cluster.OURS))
+@pytest.mark.parametrize("name", sorted(_slurm_settings.OURS))
 def test_what_the_collection_sets_is_refused_in_any_letter_case(name):
     for spelled in (name, name.upper(), name.title()):
-        (sentence,) = _slurm_cluster.reserved_settings({spelled: "x", "MaxJobCount": 5}, {})
+        (sentence,) = _slurm_settings.reserved_settings({spelled: "x", "MaxJobCount": 5}, {})
         assert sentence.startswith(f"slurm_cluster_settings sets {spelled}, which the collection sets itself (") and sentence.endswith(
             "remove it there."
         )
@@ -457,7 +457,7 @@ def test_what_the_collection_sets_is_refused_in_any_letter_case(name):
 
 @pytest.mark.parametrize("name", ["ConstrainDevices", "CONSTRAINCORES", "constrainramspace"])
 def test_confinement_cannot_be_switched_off(name):
-    (sentence,) = _slurm_cluster.reserved_settings({}, {name: False, "AllowedRAMSpace": 98})
+    (sentence,) = _slurm_settings.reserved_settings({}, {name: False, "AllowedRAMSpace": 98})
     assert sentence == f"slurm_cluster_cgroup_settings sets {name}=False, but GPUs, cores and memory are always confined: remove it there."
 
 
@@ -489,11 +489,11 @@ BAD_VALUES = [
 @pytest.mark.parametrize("value", BAD_VALUES, ids=repr)
 def test_value_that_would_be_more_than_one_setting_is_refused(value):
     for variable, found in [
-        ("slurm_cluster_settings", _slurm_cluster.reserved_settings({"MessageTimeout": value}, {})),
-        ("slurm_cluster_cgroup_settings", _slurm_cluster.reserved_settings({}, {"MessageTimeout": value})),
+        ("slurm_cluster_settings", _slurm_settings.reserved_settings({"MessageTimeout": value}, {})),
+        ("slurm_cluster_cgroup_settings", _slurm_settings.reserved_settings({}, {"MessageTimeout": value})),
         (
             "slurm_cluster_node_settings of gpu1",
-            _slurm_cluster.line_settings_errors("slurm_cluster_node_settings of gpu1", {"MessageTimeout": value}, {}),
+            _slurm_settings.line_settings_errors("slurm_cluster_node_settings of gpu1", {"MessageTimeout": value}, {}),
         ),
     ]:
         (sentence,) = found
@@ -502,19 +502,19 @@ def test_value_that_would_be_more_than_one_setting_is_refused(value):
 
 @pytest.mark.parametrize("value", ["60", 60, 1.5, True, "a,b=c", ["a", 1, False], '"two words"', "/path/%h", "(1,2)", "größe"])
 def test_ordinary_values_are_allowed(value):
-    assert _slurm_cluster.reserved_settings({"MessageTimeout": value}, {"AllowedRAMSpace": value}) == []
+    assert _slurm_settings.reserved_settings({"MessageTimeout": value}, {"AllowedRAMSpace": value}) == []
 
 
 @pytest.mark.parametrize("key", ["", "Max Jobs", "Max\nJobs", "MaxJobs=1", "#", "größe", 5, None, True, ("a", "b")], ids=repr)
 def test_key_that_is_no_setting_is_refused(key):
-    (sentence,) = _slurm_cluster.reserved_settings({key: "x"}, {})
+    (sentence,) = _slurm_settings.reserved_settings({key: "x"}, {})
     assert sentence == f"slurm_cluster_settings has {key!r}, which is no name of a setting."
 
 
 @pytest.mark.parametrize("wrong", [None, [], ["MaxJobCount"], "MaxJobCount=5", 5, True])
 def test_settings_that_are_no_dictionary_are_refused(wrong):
-    assert _slurm_cluster.reserved_settings(wrong, {}) == ["slurm_cluster_settings must be a dictionary of settings and their values."]
-    assert _slurm_cluster.reserved_settings({}, wrong) == [
+    assert _slurm_settings.reserved_settings(wrong, {}) == ["slurm_cluster_settings must be a dictionary of settings and their values."]
+    assert _slurm_settings.reserved_settings({}, wrong) == [
         "slurm_cluster_cgroup_settings must be a dictionary of settings and their values."
     ]
 
@@ -524,7 +524,7 @@ def test_settings_that_are_no_dictionary_are_refused(wrong):
 )
 def test_allowed_settings_never_add_a_line(extra):
     plain = plan([node("gpu1")])["files"]["slurm.conf"].splitlines()
-    if not _slurm_cluster.reserved_settings(extra, {}):
+    if not _slurm_settings.reserved_settings(extra, {}):
         found = plan([node("gpu1")], settings=extra)["files"]["slurm.conf"].splitlines()
         assert len(found) <= len(plain) + len(extra)
 
@@ -554,4 +554,4 @@ def test_cost_is_linear_in_the_nodes():
 
 def test_health_check_is_configured_where_the_role_installs_it():
     variables = pathlib.Path(__file__).resolve().parents[4].joinpath("roles/slurm_node/vars/main.yml").read_text(encoding="utf-8")
-    assert f"__slurm_node_health: {_slurm_cluster.HEALTH_PROGRAM}\n" in variables
+    assert f"__slurm_node_health: {_slurm_conf.HEALTH_PROGRAM}\n" in variables
