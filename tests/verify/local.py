@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMON = ROOT / "extensions/molecule/default/inventory.yml"
 
 
 class Cluster:
-    """The containers of one scenario and one release, looked at from outside."""
+    """The containers of one scenario and one release, looked at from outside; scripts/scenario says which."""
 
-    def __init__(self, scenario: str) -> None:
-        self.release = os.environ.get("LOCAL_RELEASE", "trixie")
-        self.label = f"{scenario}-{self.release}"
+    def __init__(self) -> None:
+        self.release = os.environ["LOCAL_RELEASE"]
+        self.label = os.environ["LOCAL_LABEL"]
         self.state = Path(os.environ["LOCAL_STATE"])
-        self.inventory = ROOT / "extensions/molecule" / scenario / "inventory"
+        self.inventory = ROOT / "extensions/molecule" / os.environ["LOCAL_SCENARIO"] / "inventory"
 
     def run(self, host: str, command: str, user: str = "root", timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """A shell command in the user's home directory on a host."""
@@ -48,7 +49,8 @@ class Cluster:
             time.sleep(0.5)
 
     def command(self, playbook: str, arguments: Sequence[str], inventories: Sequence[str]) -> list[str]:
-        sources = [word for name in inventories for word in ("-i", str(self.inventory / name))]
+        files = [COMMON, *(self.inventory / name for name in inventories)]
+        sources = [word for file in files for word in ("-i", str(file))]
         return [f"{sys.prefix}/bin/ansible-playbook", *sources, str(ROOT / playbook), *arguments]
 
     def environment(self) -> dict[str, str]:

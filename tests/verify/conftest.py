@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from local import Cluster
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Cluster:
-    return Cluster("slurm")
+    return Cluster()
 
 
 @pytest.fixture

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""The text of slurm.conf(5) and cgroup.conf(5), computed from data of the hosts: pure functions, linear in the hosts.
+
+Memory is in MiB.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres, _slurm_settings
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered
+
+HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
+
+# The role slurm_node installs it there; a test compares the two.
+HEALTH_PROGRAM = "/usr/local/libexec/deephdc/slurm_gpu_health"
+
+
+class Node(t.TypedDict):
+    """One member of the group slurm_nodes, as the facts and the inventory describe it."""
+
+    name: str
+    address: str
+    cpus: int
+    sockets: int
+    cores: int
+    threads: int
+    memory: int
+    accelerators: list[dict[str, t.Any]]
+    settings: dict[str, t.Any]
+
+
+class PlannedNode(Node):
+    """A node whose devices are settled; they are computed once, as everything else is made of them."""
+
+    devices: list[dict[str, t.Any]]
+
+
+def hardware(facts: t.Mapping[str, t.Any], reserve: int) -> dict[str, int]:
+    """CPU topology and schedulable memory (MiB) of a host from its Ansible facts.
+
+    The memory is rounded down, so that a kernel update that takes some of it does not turn the node invalid
+    and machines that differ by a few MiB stay equal.
+    """
+    sockets = max(1, int(facts.get("processor_count") or 1))
+    cores = max(1, int(facts.get("processor_cores") or 1))
+    threads = max(1, int(facts.get("processor_threads_per_core") or 1))
+    cpus = int(facts.get("processor_vcpus") or facts.get("processor_nproc") or sockets * cores * threads)
+    if sockets * cores * threads != cpus:  # some virtual machines and Arm boards tell no topology
+        sockets, cores, threads = 1, cpus, 1
+    memory = max(256, (int(facts["memtotal_mb"]) - reserve) // 256 * 256)
+    return {"cpus": cpus, "sockets": sockets, "cores": cores, "threads": threads, "memory": memory}
+
+
+def node_attributes(node: PlannedNode) -> str:
+    """A node line without its names, equal for equal hosts."""
+    parts = {
+        "CPUs": str(node["cpus"]),
+        "Boards": "1",
+        "SocketsPerBoard": str(node["sockets"]),
+        "CoresPerSocket": str(node["cores"]),
+        "ThreadsPerCore": str(node["threads"]),
+        "RealMemory": str(node["memory"]),
+    }
+    gres = _slurm_gres.gres_of(node["accelerators"])
+    if gres:
+        parts["Gres"] = gres
+    return _slurm_settings.with_settings(parts, node["settings"], "UNKNOWN")
+
+
+def node_lines(nodes: t.Sequence[PlannedNode]) -> list[str]:
+    groups: dict[str, list[PlannedNode]] = {}
+    for node in nodes:
+        groups.setdefault(node_attributes(node), []).append(node)
+    return [
+        f"NodeName={fold_ordered([n['name'] for n in group])} NodeAddr={fold_ordered([n['address'] for n in group])} {attributes}"
+        for attributes, group in groups.items()
+    ]
+
+
+def types_of(nodes: t.Iterable[PlannedNode]) -> list[str]:
+    """The GPU types of the nodes, sorted, each once."""
+    return sorted({device["gres_type"] for node in nodes for device in node["devices"]})
+
+
+def partition_nodes(
+    partition: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
+) -> list[PlannedNode]:
+    """The nodes of a partition: of a group or of all, those that have one of its GPU types."""
+    wanted = set(partition_members(partition, groups))
+    types = set(partition.get("gpu_types") or [])
+    return [n for n in nodes if n["name"] in wanted and (not types or any(device["gres_type"] in types for device in n["devices"]))]
+
+
+def partition_members(partition: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> t.Sequence[str]:
+    return groups.get(str(partition.get("group") or "slurm_nodes"), [])
+
+
+def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], settings: t.Mapping[str, t.Any]) -> str:
+    own = partition.get("settings") or {}
+    keys = {key.lower() for key in own} | {key.lower() for key in settings}
+    parts = {"PartitionName": str(partition["name"]), "Nodes": fold([n["name"] for n in members])}
+    if partition.get("default"):
+        parts["Default"] = "YES"
+    parts["MaxTime"] = str(partition.get("max_time") or "7-00:00:00")
+    parts["DefaultTime"] = str(partition.get("default_time") or "01:00:00")
+    if not keys & {"defmempercpu", "defmempernode", "defmempergpu"}:
+        # Without it a job that names no memory takes all of the node's, and a second one waits.
+        parts["DefMemPerCPU"] = str(min(n["memory"] // n["cpus"] for n in members))
+    return _slurm_settings.with_settings(parts, own, "UP")
+
+
+def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]) -> str:
+    settings = cluster["settings"]
+    extra = {key.lower(): value for key, value in settings.items()}
+    ours = {
+        "ClusterName": cluster["name"],
+        "SlurmctldHost": f"{cluster['controller']['name']}({cluster['controller']['address']})",
+        "SlurmUser": "slurm",
+        "AuthType": "auth/munge",
+        "StateSaveLocation": "/var/lib/slurm/slurmctld",
+        "SlurmdSpoolDir": "/var/lib/slurm/slurmd",
+        "ProctrackType": "proctrack/cgroup",
+        "TaskPlugin": "task/cgroup,task/affinity",
+        "SelectType": "select/cons_tres",
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": cluster["database"]["address"],
+        "AccountingStorageEnforce": "associations,limits,qos",
+        "SlurmctldParameters": _slurm_settings.merged_list(["enable_configless"], extra.get("slurmctldparameters")),
+        "HealthCheckProgram": HEALTH_PROGRAM,
+    }
+    types = types_of(nodes)
+    tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types)] if types else []
+    if tres or extra.get("accountingstoragetres"):
+        ours["AccountingStorageTRES"] = _slurm_settings.merged_list(tres, extra.get("accountingstoragetres"))
+    if types:
+        ours["GresTypes"] = "gpu"
+    lines = [f"{key}={value}" for key, value in sorted(ours.items())]
+    lines.append("# Defaults, overridden by slurm_cluster_settings")
+    lines += [f"{key}={value}" for key, value in sorted(_slurm_settings.DEFAULTS.items()) if key.lower() not in extra]
+    lines.append("# From slurm_cluster_settings")
+    lines += [
+        f"{key}={_slurm_settings.setting(value)}" for key, value in sorted(settings.items()) if key.lower() not in _slurm_settings.MERGED
+    ]
+    lines.append("# Nodes, from their facts")
+    lines += node_lines(nodes)
+    lines.append("# Partitions, from slurm_cluster_partitions")
+    lines += [partition_line(p, partition_nodes(p, nodes, groups), settings) for p in cluster["partitions"]]
+    return HEADER + "\n".join(lines) + "\n"
+
+
+def cgroup_conf(settings: t.Mapping[str, t.Any]) -> str:
+    ours = {"ConstrainCores": "yes", "ConstrainDevices": "yes", "ConstrainRAMSpace": "yes"}
+    lines = [f"{key}={value}" for key, value in sorted(ours.items())]
+    lines += [f"{key}={_slurm_settings.setting(value)}" for key, value in sorted(settings.items())]
+    return HEADER + "\n".join(lines) + "\n"
