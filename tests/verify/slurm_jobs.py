@@ -38,7 +38,7 @@ def ended(cluster: Cluster, job: str, tasks: int = 1, seconds: float = 90) -> li
     deadline = time.monotonic() + seconds
     fields = ["JobID", "State", "NodeList", "AllocTRES", "ElapsedRaw", "ExitCode"]
     while True:
-        text = cluster.out("ctl", f"sacct -X -P -n -j {job} -o {','.join(fields)}")
+        text = cluster.out("login", f"sacct -X -P -n -j {job} -o {','.join(fields)}")
         rows = [dict(zip(fields, line.split("|"), strict=True)) for line in text.splitlines()]
         if len(rows) == tasks and not any(row["State"].split()[0] in ("PENDING", "RUNNING", "COMPLETING") for row in rows):
             return rows
