@@ -178,26 +178,36 @@ def partition_value_errors(partition: t.Mapping[str, t.Any], name: str) -> list[
     return errors
 
 
+def policy_errors(policy: t.Any) -> list[str]:
+    """What is wrong with slurm_cluster_policy."""
+    if policy is not None and not isinstance(policy, t.Mapping):
+        return ["slurm_cluster_policy must be a dictionary, such as {accounts: [{name: physics, users: [ada]}]}."]
+    unknown = sorted(str(key) for key in set(policy or {}) - {"accounts"})
+    if unknown:
+        return [f"slurm_cluster_policy has the unknown key {unknown[0]} (known: accounts)."]
+    return account_errors((policy or {}).get("accounts") or [])
+
+
 def account_errors(accounts: t.Any) -> list[str]:
-    """What is wrong with slurm_cluster_accounts."""
+    """What is wrong with slurm_cluster_policy.accounts."""
     if not isinstance(accounts, (list, tuple)) or not all(isinstance(a, t.Mapping) for a in accounts):
-        return ["slurm_cluster_accounts must be a list of accounts, each with a name."]
+        return ["slurm_cluster_policy.accounts must be a list of accounts, each with a name."]
     errors = []
     for account in accounts:
         name = text_of(account.get("name"))
         if not ACCOUNT_NAME.fullmatch(name):
-            errors.append(f"slurm_cluster_accounts: {name!r} is no name of an account (letters, digits and '_.@-').")
+            errors.append(f"slurm_cluster_policy.accounts: {name!r} is no name of an account (letters, digits and '_.@-').")
         parent = account.get("parent")
         if parent is not None and not ACCOUNT_NAME.fullmatch(text_of(parent)):
-            errors.append(f"slurm_cluster_accounts: account {name} has the parent {parent!r}, which is no name of an account.")
+            errors.append(f"slurm_cluster_policy.accounts: account {name} has the parent {parent!r}, which is no name of an account.")
         users = account.get("users")
         if isinstance(users, str):  # Ansible takes text for a comma-separated list
             users = users.split(",")
         if users is not None and not isinstance(users, (list, tuple)):
-            errors.append(f"slurm_cluster_accounts: account {name} needs a list of login names as users.")
+            errors.append(f"slurm_cluster_policy.accounts: account {name} needs a list of login names as users.")
             continue
         errors += [
-            f"slurm_cluster_accounts: account {name} has the user {user!r}, which is no login name."
+            f"slurm_cluster_policy.accounts: account {name} has the user {user!r}, which is no login name."
             for user in users or []
             if not ACCOUNT_NAME.fullmatch(text_of(user))
         ]
@@ -245,7 +255,7 @@ def errors(
     found += munge_key_errors(own)
     found += _slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
-    found += account_errors(variables.get(in_play[0], {}).get("slurm_cluster_accounts") or [])
+    found += policy_errors(variables.get(in_play[0], {}).get("slurm_cluster_policy"))
     for host in groups.get("slurm_nodes", []):
         settings = variables[host].get("slurm_cluster_node_settings")
         if settings is not None:

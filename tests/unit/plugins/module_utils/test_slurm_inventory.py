@@ -298,25 +298,28 @@ def test_keys_of_mixed_kinds_do_not_break_the_check():
 @pytest.mark.parametrize(
     ("accounts", "start"),
     [
-        ("physics", "slurm_cluster_accounts must be a list of accounts, each with a name."),
-        (["physics"], "slurm_cluster_accounts must be a list of accounts, each with a name."),
-        ({"name": "physics"}, "slurm_cluster_accounts must be a list of accounts, each with a name."),
-        ([{}], "slurm_cluster_accounts: '' is no name of an account"),
-        ([{"name": None}], "slurm_cluster_accounts: '' is no name of an account"),
-        ([{"name": "a\nb"}], "slurm_cluster_accounts: 'a\\nb' is no name of an account"),
-        ([{"name": "a,b"}], "slurm_cluster_accounts: 'a,b' is no name of an account"),
-        ([{"name": "cluster=x"}], "slurm_cluster_accounts: 'cluster=x' is no name of an account"),
-        ([{"name": "a b"}], "slurm_cluster_accounts: 'a b' is no name of an account"),
-        ([{"name": "-i"}], "slurm_cluster_accounts: '-i' is no name of an account"),
-        ([{"name": "a", "parent": "b c"}], "slurm_cluster_accounts: account a has the parent 'b c', which is no name of an account."),
-        ([{"name": "a", "users": {"b": 1}}], "slurm_cluster_accounts: account a needs a list of login names as users."),
-        ([{"name": "a", "users": 5}], "slurm_cluster_accounts: account a needs a list of login names as users."),
-        ([{"name": "a", "users": [None]}], "slurm_cluster_accounts: account a has the user None, which is no login name."),
-        ([{"name": "a", "users": ["b", "c\nd"]}], "slurm_cluster_accounts: account a has the user 'c\\nd', which is no login name."),
+        ("physics", "slurm_cluster_policy.accounts must be a list of accounts, each with a name."),
+        (["physics"], "slurm_cluster_policy.accounts must be a list of accounts, each with a name."),
+        ({"name": "physics"}, "slurm_cluster_policy.accounts must be a list of accounts, each with a name."),
+        ([{}], "slurm_cluster_policy.accounts: '' is no name of an account"),
+        ([{"name": None}], "slurm_cluster_policy.accounts: '' is no name of an account"),
+        ([{"name": "a\nb"}], "slurm_cluster_policy.accounts: 'a\\nb' is no name of an account"),
+        ([{"name": "a,b"}], "slurm_cluster_policy.accounts: 'a,b' is no name of an account"),
+        ([{"name": "cluster=x"}], "slurm_cluster_policy.accounts: 'cluster=x' is no name of an account"),
+        ([{"name": "a b"}], "slurm_cluster_policy.accounts: 'a b' is no name of an account"),
+        ([{"name": "-i"}], "slurm_cluster_policy.accounts: '-i' is no name of an account"),
+        (
+            [{"name": "a", "parent": "b c"}],
+            "slurm_cluster_policy.accounts: account a has the parent 'b c', which is no name of an account.",
+        ),
+        ([{"name": "a", "users": {"b": 1}}], "slurm_cluster_policy.accounts: account a needs a list of login names as users."),
+        ([{"name": "a", "users": 5}], "slurm_cluster_policy.accounts: account a needs a list of login names as users."),
+        ([{"name": "a", "users": [None]}], "slurm_cluster_policy.accounts: account a has the user None, which is no login name."),
+        ([{"name": "a", "users": ["b", "c\nd"]}], "slurm_cluster_policy.accounts: account a has the user 'c\\nd', which is no login name."),
     ],
 )
 def test_mistakes_in_accounts(accounts, start):
-    own = {host: {"slurm_cluster_accounts": accounts} for host in HOSTS}
+    own = {host: {"slurm_cluster_policy": {"accounts": accounts}} for host in HOSTS}
     assert only(errors(variables=own)).startswith(start)
 
 
@@ -327,7 +330,7 @@ def test_right_accounts():
         {"name": 7, "users": "a,b"},
         {"name": "x", "users": None},
     ]
-    assert errors(variables={host: {"slurm_cluster_accounts": accounts} for host in HOSTS}) == []
+    assert errors(variables={host: {"slurm_cluster_policy": {"accounts": accounts}} for host in HOSTS}) == []
 
 
 # --- agreement between hosts ---
