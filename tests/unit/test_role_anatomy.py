@@ -14,6 +14,56 @@ ROLES = sorted(path for path in (Path(__file__).resolve().parents[2] / "roles").
 
 pytestmark = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
+# Modules that change nothing on a host, besides those that say so by their name.
+READING = {
+    *(
+        "assert",
+        "debug",
+        "fail",
+        "include_role",
+        "include_tasks",
+        "include_vars",
+        "import_role",
+        "import_tasks",
+        "meta",
+        "pause",
+        "set_fact",
+    ),
+    *("add_host", "find", "getent", "group_by", "setup", "slurp", "stat", "wait_for", "wait_for_connection"),
+    *("munge_trust", "slurm_gpu_probe"),
+}
+KEYWORDS = {
+    *("name", "action", "always", "args", "become", "become_user", "block", "changed_when", "check_mode", "delegate_facts", "delegate_to"),
+    *(
+        "delay",
+        "diff",
+        "environment",
+        "failed_when",
+        "ignore_errors",
+        "ignore_unreachable",
+        "listen",
+        "local_action",
+        "loop",
+        "loop_control",
+    ),
+    *(
+        "no_log",
+        "notify",
+        "register",
+        "rescue",
+        "retries",
+        "run_once",
+        "tags",
+        "throttle",
+        "timeout",
+        "until",
+        "vars",
+        "when",
+        "any_errors_fatal",
+    ),
+    *("async", "poll", "become_method", "become_flags", "connection", "debugger", "module_defaults"),
+}
+
 
 def load(path: Path) -> dict[str, t.Any]:
     return yaml.safe_load(path.read_text(encoding="utf-8")) or {}
@@ -54,3 +104,40 @@ def test_every_entry_point_is_documented(role: Path) -> None:
     """A file of tasks that another role or play may ask for by tasks_from has its own argument specification."""
     specs = load(role / "meta/argument_specs.yml")["argument_specs"]
     assert [name for name in specs if not (role / "tasks" / f"{name}.yml").is_file()] == []
+
+
+def tasks_of(tasks: list[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
+    """All tasks, those inside of blocks too."""
+    for task in tasks:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks_of(task.get(part) or [])
+
+
+def changing(role: Path) -> list[dict[str, t.Any]]:
+    """The tasks of a role that can change something."""
+    found = []
+    for path in sorted((role / "tasks").rglob("*.yml")):
+        for task in tasks_of(yaml.safe_load(path.read_text(encoding="utf-8")) or []):
+            modules = {key.rsplit(".", 1)[-1] for key in task if key not in KEYWORDS and not key.startswith("with_")}
+            reads = all(module in READING or module.endswith(("_facts", "_info")) for module in modules)
+            if not reads and task.get("changed_when") is not False:
+                found.append({**task, "file": path.name})
+    return found
+
+
+def test_what_may_change_a_host_is_registered(role: Path) -> None:
+    """The playbook slurm_drift collects these results, so a task without one would be a difference that nobody hears of."""
+    assert [
+        f"{task['file']}: {task['name']}" for task in changing(role) if not str(task.get("register")).startswith(f"__{role.name}_")
+    ] == []
+
+
+def test_each_result_has_a_name_of_its_own(role: Path) -> None:
+    names = [task["register"] for task in changing(role) if "register" in task]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_nothing_that_changes_a_host_runs_in_check_mode(role: Path) -> None:
+    """Neither under --check nor in slurm_drift."""
+    assert [f"{task['file']}: {task['name']}" for task in changing(role) if task.get("check_mode") is False] == []

@@ -18,7 +18,7 @@ def test_credential_is_for_root_and_of_nobody(run, fake):
 
 @pytest.mark.parametrize("code", [0, 17])
 def test_believed(run, fake, code):
-    fake("unmunge", f"exit {code}")
+    fake("unmunge", f"cat >/dev/null; exit {code}")
     assert not run(munge_trust, credential="MUNGE:abc:").get("failed")
 
 
@@ -33,7 +33,7 @@ def test_believed(run, fake, code):
     ],
 )
 def test_refusal_names_cause_and_remedy(run, fake, code, said, sentence):
-    fake("unmunge", f"cat <<'END'\n{said}\nEND\nexit {code}")
+    fake("unmunge", f"cat >/dev/null; cat <<'END'\n{said}\nEND\nexit {code}")
     result = run(munge_trust, credential="MUNGE:abc:", of="head")
     assert result["failed"]
     assert result["msg"].startswith(sentence)
