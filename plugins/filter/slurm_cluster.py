@@ -8,7 +8,13 @@ import json
 import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_conf, _slurm_devices, _slurm_inventory
+from ansible_collections.deephdc.accelerators.plugins.module_utils import (
+    _slurm_cluster,
+    _slurm_conf,
+    _slurm_devices,
+    _slurm_inventory,
+    _slurm_releases,
+)
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
@@ -62,7 +68,8 @@ def slurm_cluster_plan(
     """
     facts = {host: member_facts(hostvars, host) for host in _slurm_inventory.member_names(groups)}
     controller, database = groups["slurm_controllers"][0], groups["slurm_databases"][0]
-    errors = _slurm_inventory.fact_errors(facts, controller, boolean(cluster["untested_platforms"]))
+    other_suite = bool(hostvars[controller].get("slurm_packages_suite"))
+    errors = _slurm_inventory.fact_errors(facts, controller, boolean(cluster["untested_platforms"]), other_suite)
     addresses = {host: address_of(hostvars[host], own) for host, own in facts.items() if own}
     errors += [
         f"The host {host} has no default IPv4 address: set slurm_cluster_address for it."
@@ -82,7 +89,7 @@ def slurm_cluster_plan(
         if "accelerators" not in facts[host] or "memtotal_mb" not in facts[host]
     ]
     if errors:
-        return {**_slurm_cluster.nothing(errors, []), "names": {}, "controller": ""}
+        return {**_slurm_cluster.nothing(errors, []), "names": {}, "controller": "", "release": ""}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
     for host in groups["slurm_nodes"]:
@@ -105,7 +112,9 @@ def slurm_cluster_plan(
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
     planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_conf.Node]", nodes), by_name, before, busy or ())
-    return {**planned, "names": names, "controller": addresses[controller]}
+    installed = _slurm_inventory.installed_releases(facts)
+    warnings = planned["warnings"] + _slurm_releases.installed_warnings(installed, controller)
+    return {**planned, "warnings": warnings, "names": names, "controller": addresses[controller], "release": installed[controller]}
 
 
 class FilterModule:

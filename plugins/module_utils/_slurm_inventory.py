@@ -14,7 +14,7 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_settings
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_releases, _slurm_settings
 
 GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -270,11 +270,22 @@ def errors(
 PER_HOST = {"slurm_cluster_address", "slurm_cluster_node_settings", "slurm_cluster_device_root"}
 
 
-def fact_errors(facts: t.Mapping[str, t.Mapping[str, t.Any]], controller: str, allow_untested: bool) -> list[str]:
-    """What the facts of the members contradict. facts: host to its facts, empty where there are none."""
+def installed_releases(facts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """SLURM's release by host, empty where it is not installed."""
+    return {host: str((own.get("slurm_packages") or {}).get("release") or "") for host, own in facts.items()}
+
+
+def fact_errors(
+    facts: t.Mapping[str, t.Mapping[str, t.Any]], controller: str, allow_untested: bool, other_suite: bool = False
+) -> list[str]:
+    """What the facts of the members contradict.
+
+    facts: host to its facts, empty where there are none. other_suite: SLURM does not come from the hosts' own distribution.
+    """
     found = []
     names = {}
-    releases = {}
+    brings = {}
+    installed = installed_releases(facts)
     for host, own in facts.items():
         if "hostname" not in own:
             found.append(
@@ -284,19 +295,26 @@ def fact_errors(facts: t.Mapping[str, t.Mapping[str, t.Any]], controller: str, a
             continue
         names[host] = str(own["hostname"]).lower()
         platform = (str(own.get("distribution")), str(own.get("distribution_major_version")))
-        releases[host] = _slurm_cluster.RELEASES.get(platform)
-        if releases[host] is None and not allow_untested:
+        if not other_suite and not installed[host]:
+            brings[host] = _slurm_cluster.RELEASES.get(platform)
+        if platform not in _slurm_cluster.RELEASES and not allow_untested:
             known = ", ".join(" ".join(p) for p in _slurm_cluster.RELEASES)
             found.append(
                 f"{host} runs {platform[0]} {platform[1]}, which is not supported (supported: {known}); "
                 "slurm_cluster_untested_platforms=true tries it all the same."
             )
     found += same(names, "hostname")
-    for host, release in releases.items():
-        ours = releases.get(controller)
+    found += _slurm_releases.installed_errors(installed, controller)
+    ours, theirs = installed.get(controller), brings.get(controller)
+    for host, release in brings.items():
         if release and ours and release != ours:
             found.append(
-                f"{host} brings SLURM {release} but the controller {controller} {ours}, too far apart to work together: "
+                f"{host} would get SLURM {release} of its distribution but the controller {controller} has {ours}: "
+                "set slurm_packages_suite to the suite that has it, or run the playbook slurm_upgrade."
+            )
+        elif release and theirs and release != theirs:
+            found.append(
+                f"{host} brings SLURM {release} but the controller {controller} {theirs}, too far apart to work together: "
                 "one distribution release per cluster."
             )
     return found

@@ -359,8 +359,8 @@ def host_facts(name, distribution="Debian", major="12"):
     return {"hostname": name, "distribution": distribution, "distribution_major_version": major}
 
 
-def fact_errors(facts, allow_untested=False):
-    return _slurm_inventory.fact_errors({"head": host_facts("head"), **facts}, "head", allow_untested)
+def fact_errors(facts, allow_untested=False, other_suite=False):
+    return _slurm_inventory.fact_errors({"head": host_facts("head"), **facts}, "head", allow_untested, other_suite)
 
 
 def test_right_facts():
@@ -385,6 +385,18 @@ def test_mixed_releases():
     assert only(fact_errors({"gpu1": host_facts("gpu1", major="13")})) == (
         "gpu1 brings SLURM 24.11 but the controller head 22.05, too far apart to work together: one distribution release per cluster."
     )
+
+
+def test_installed_releases_count_more_than_the_distribution():
+    def having(name, release, major="13"):
+        return {**host_facts(name, major=major), "slurm_packages": {"release": release}}
+
+    head = having("head", "26.05")
+    assert fact_errors({"head": head, "gpu1": having("gpu1", "26.05")}) == []
+    assert fact_errors({"head": head, "gpu1": having("gpu1", "24.11")}) == [], "within the window, only told"
+    assert only(fact_errors({"head": head, "gpu1": having("gpu1", "22.05")})).startswith("gpu1 has SLURM 22.05, too old for 26.05")
+    assert "set slurm_packages_suite" in only(fact_errors({"head": head, "gpu1": having("gpu1", "")}))
+    assert fact_errors({"head": head, "gpu1": having("gpu1", "", major="12")}, other_suite=True) == []
 
 
 def test_major_version_may_be_a_number():

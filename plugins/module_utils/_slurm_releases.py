@@ -1,0 +1,92 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""SLURM's major releases and which of them can follow which: pure functions.
+
+SchedMD's upgrade guide: a release takes over the database, the state and the messages of the two major releases before it,
+from 24.11 on of the three before it.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+# Until 24.05 a release came every nine months; then every six, in May and November.
+IRREGULAR = ("20.02", "20.11", "21.08", "22.05", "23.02", "23.11")
+VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\.")
+
+
+def release_of(version: str) -> str:
+    """Major release of a package's version, "24.11" of "24.11.5-4+deb13u1"; empty where it has none."""
+    found = VERSION.match(version)
+    return found.group(1) if found else ""
+
+
+def major_releases(until: str) -> list[str]:
+    """All major releases up to one, oldest first; without that one if there never was such a release."""
+    regular = [f"{year}.{month}" for year in range(24, 100) for month in ("05", "11")]
+    return [release for release in (*IRREGULAR, *regular) if release <= until]
+
+
+def takes_over(new: str, old: str) -> bool:
+    """Whether SLURM new goes on with the state and database of SLURM old."""
+    releases = major_releases(new)
+    if new not in releases or old not in releases:
+        return False
+    return releases.index(new) - releases.index(old) <= (3 if new >= "24.11" else 2)
+
+
+def way(old: str, new: str) -> list[str]:
+    """The fewest releases between old and new, each of which takes over the one before; new is the last."""
+    steps = []
+    while old != new:
+        reachable = [release for release in major_releases(new) if release > old and takes_over(release, old)]
+        if not reachable:
+            return []
+        old = reachable[-1]
+        steps.append(old)
+    return steps
+
+
+def step_error(old: str, new: str, who: str) -> str:
+    """One sentence why who can't go from SLURM old to new, empty where it can."""
+    if old == new or takes_over(new, old):
+        return ""
+    if new < old:
+        return (
+            f"{who} has SLURM {old} and would get {new}: SLURM can't go back to an older release; "
+            "set slurm_packages_suite to the suite that the installed one came from."
+        )
+    steps = way(old, new)
+    through = f"Upgrade the whole cluster to SLURM {' and then to '.join(steps)}" if steps else "Go there by releases that SchedMD names"
+    return (
+        f"{who} has SLURM {old}, whose state and database {new} does not take over: "
+        "running jobs and accounting would be lost. "
+        f"{through}, or, without packages of those, build a new cluster and bring the accounting there "
+        "(docs/slurm_upgrade.md, 'Outside of the window')."
+    )
+
+
+def installed_errors(releases: t.Mapping[str, str], controller: str) -> list[str]:
+    """What must not be: hosts whose SLURM is newer than the controller's, or too old for it.
+
+    releases: host to release, empty where none is installed.
+    """
+    ours = releases.get(controller, "")
+    found = []
+    for host, release in releases.items():
+        if ours and release and release != ours and (release > ours or not takes_over(ours, release)):
+            relation = "newer than" if release > ours else "too old for"
+            found.append(f"{host} has SLURM {release}, {relation} {ours} of the controller {controller}: run the playbook slurm_upgrade.")
+    return found
+
+
+def installed_warnings(releases: t.Mapping[str, str], controller: str) -> list[str]:
+    """Hosts that work with the controller but were left behind by an upgrade."""
+    ours = releases.get(controller, "")
+    return [
+        f"{host} still has SLURM {release}, the controller {controller} has {ours}: run the playbook slurm_upgrade."
+        for host, release in releases.items()
+        if ours and release and release < ours and takes_over(ours, release)
+    ]

@@ -1,0 +1,162 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Read which SLURM a host has, and which one it would get."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_packages_facts
+version_added: 0.1.0
+short_description: Read which release of SLURM a host has or would get
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Reads the installed packages of SLURM, and on demand the version that apt would install.
+    Works on hosts whose packages are dpkg's; on others nothing is installed.
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+  facts:
+    description: Returns C(ansible_facts.slurm_packages).
+    support: full
+options:
+  candidate:
+    description: Whether to read the version that apt would install too.
+    type: bool
+    default: false
+  sources:
+    description:
+      - Text of an apt sources file. The candidate is then the newest version that its archive has, which is read into a
+        directory of its own, so that nothing on the host changes.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Read which SLURM this host has, and which one its package sources have
+  deephdc.accelerators.slurm_packages_facts:
+    candidate: true
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: What was read.
+  type: dict
+  returned: always
+  contains:
+    slurm_packages:
+      description: SLURM's packages on this host.
+      type: dict
+      contains:
+        release:
+          description: Major release of the installed packages, empty where none is installed. The oldest, where an installation broke off.
+          type: str
+          sample: "24.11"
+        installed:
+          description: Installed packages and their versions.
+          type: dict
+          sample: {"slurmd": "24.11.5-4+deb13u1"}
+        broken:
+          description: Whether dpkg was interrupted; C(dpkg --configure -a) completes its work.
+          type: bool
+        archive:
+          description: Address of the archive that the host has its distribution from, empty where that is not known.
+          type: str
+        candidate:
+          description: The version that apt would install, empty where there is none or none was asked for.
+          type: str
+          sample: "26.05.5-1"
+"""
+
+import os
+import re
+import shutil
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of
+
+# A package that every release has and every host of a cluster can install.
+PROBE = "slurm-client"
+
+
+def installed(module: AnsibleModule) -> dict[str, str]:
+    """Packages built from SLURM's source that are installed, broken installations included."""
+    form = "${Package} ${source:Package} ${Version} ${db:Status-Status}\n"
+    out = module.run_command(["dpkg-query", "--show", f"--showformat={form}"])[1]
+    rows = [line.split() for line in out.splitlines()]
+    gone = ("not-installed", "config-files")
+    return {row[0]: row[2] for row in rows if len(row) == 4 and row[1] == "slurm-wlm" and row[3] not in gone}
+
+
+def archive(module: AnsibleModule) -> str:
+    """Where the distribution itself comes from, without the archives of its security updates."""
+    with open("/etc/os-release", encoding="utf-8") as file:
+        codename = re.search(r'^VERSION_CODENAME="?(\w+)', file.read(), re.MULTILINE)
+    out = module.run_command(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"])[1]
+    for row in (line.split() for line in out.splitlines()):
+        if codename and row[1:] == [codename.group(1), "main", "Packages"]:
+            return row[0]
+    return ""
+
+
+def candidate(module: AnsibleModule) -> str:
+    out = module.run_command(["apt-cache", "policy", PROBE])[1]
+    found = re.search(r"Candidate: (\S+)", out)
+    return found.group(1) if found and found.group(1) != "(none)" else ""
+
+
+def newest_of(module: AnsibleModule, sources: str) -> str:
+    """The newest version in the archive of a sources file; apt reads it into a directory that is then removed."""
+    directory = tempfile.mkdtemp(prefix="deephdc_apt.", dir=module.tmpdir)
+    # apt's own user downloads into it.
+    os.chmod(directory, 0o755)
+    try:
+        os.makedirs(f"{directory}/lists/partial")
+        with open(f"{directory}/deephdc.sources", "w", encoding="utf-8") as file:
+            file.write(sources)
+        options = {
+            "Dir::Etc::SourceList": "/dev/null",
+            "Dir::Etc::SourceParts": directory,
+            "Dir::State::Lists": f"{directory}/lists",
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "APT::Sandbox::User": "root",
+        }
+        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        code, out, err = module.run_command(["apt-get", *words, "--quiet", "update"])
+        if code != 0:
+            told = [line for line in (out + err).splitlines() if line.startswith(("E:", "Err:"))]
+            module.fail_json(msg=f"apt can't read the packages of slurm_packages_suite: {' '.join(told) or err}")
+        rows = module.run_command(["apt-cache", *words, "madison", PROBE])[1].splitlines()
+        # apt-cache has the newest first.
+        return rows[0].split("|")[1].strip() if rows else ""
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"candidate": {"type": "bool", "default": False}, "sources": {"type": "str", "default": ""}},
+        supports_check_mode=True,
+    )
+    facts = {"release": "", "installed": {}, "broken": False, "archive": "", "candidate": ""}
+    if module.get_bin_path("dpkg-query"):
+        packages = installed(module)
+        facts.update(
+            release=min((release_of(version) for version in packages.values()), default=""),
+            installed=packages,
+            broken=bool(module.run_command(["dpkg", "--audit"])[1].strip()),
+            archive=archive(module),
+        )
+        if module.params["candidate"]:
+            facts["candidate"] = newest_of(module, module.params["sources"]) if module.params["sources"] else candidate(module)
+    module.exit_json(changed=False, ansible_facts={"slurm_packages": facts})
+
+
+if __name__ == "__main__":
+    main()

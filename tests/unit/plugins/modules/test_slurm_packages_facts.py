@@ -1,0 +1,40 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The module slurm_packages_facts."""
+
+from __future__ import annotations
+
+from ansible_collections.deephdc.accelerators.plugins.modules import slurm_packages_facts
+
+
+def facts(run, **options):
+    return run(slurm_packages_facts, _ansible_check_mode=True, **options)["ansible_facts"]["slurm_packages"]
+
+
+def test_installed_packages_of_slurms_source(run, fake):
+    fake("dpkg-query", 'printf "slurmd slurm-wlm 24.11.5-4 installed\\nslurmctld slurm-wlm 26.05.5-1 half-configured\\n'
+         'slurmdbd slurm-wlm 22.05.8-4 config-files\\nmunge munge 0.5 installed\\n"')  # fmt: skip
+    fake("dpkg", 'echo "The following packages are only half configured"')
+    fake("apt-get", "exit 0")
+    fake("apt-cache", 'printf "slurm-client:\\n  Installed: (none)\\n  Candidate: 26.05.5-1\\n"')
+    found = facts(run, candidate=True)
+    assert found["installed"] == {"slurmd": "24.11.5-4", "slurmctld": "26.05.5-1"}
+    assert (found["release"], found["broken"], found["candidate"]) == ("24.11", True, "26.05.5-1")
+
+
+def test_nothing_installed(run, fake):
+    fake("dpkg-query", "exit 1")
+    fake("dpkg")
+    fake("apt-get")
+    fake("apt-cache", 'printf "slurm-client:\\n  Candidate: (none)\\n"')
+    found = facts(run, candidate=True)
+    assert (found["release"], found["installed"], found["broken"], found["candidate"]) == ("", {}, False, "")
+
+
+def test_an_archive_that_does_not_answer_is_named(run, fake):
+    fake("dpkg-query")
+    fake("dpkg")
+    fake("apt-get", 'case "$*" in *update) echo "E: The repository has no Release file." >&2; exit 100;; esac')
+    fake("apt-cache")
+    result = run(slurm_packages_facts, candidate=True, sources="Types: deb\n")
+    assert "apt can't read the packages of slurm_packages_suite: E: The repository has no Release file." in result["msg"]
