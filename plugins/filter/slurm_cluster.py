@@ -88,8 +88,13 @@ def slurm_cluster_plan(
         for host in groups["slurm_nodes"]
         if "accelerators" not in facts[host] or "memtotal_mb" not in facts[host]
     ]
+    # Login hosts stay open to all users, also where they run jobs.
+    guarded = [host for host in groups["slurm_nodes"] if cluster.get("node_ssh") == "jobs" and host not in groups.get("slurm_logins", [])]
+    logins = {host: (hostvars[host].get("__slurm_cluster_login") or {}).get("stdout", "").split() for host in guarded}
+    exempt = [str(name) for name in cluster.get("node_ssh_groups") or []]
+    errors += _slurm_inventory.locked_out({host: words for host, words in logins.items() if words}, exempt)
     if errors:
-        return {**_slurm_cluster.nothing(errors, []), "names": {}, "controller": "", "release": ""}
+        return {**_slurm_cluster.nothing(errors, []), "names": {}, "controller": "", "release": "", "guarded": [], "ssh_groups": []}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
     for host in groups["slurm_nodes"]:
@@ -106,6 +111,7 @@ def slurm_cluster_plan(
     accepted = accepted_hosts(cluster["accept_hardware"])
     whole = {
         **cluster,
+        "rest": bool(groups.get("slurm_rest")),
         "controller": {"name": names[controller], "address": addresses[controller]},
         "database": {"name": names[database], "address": addresses[database]},
         "accept_hardware": [names.get(host, host) for host in accepted],
@@ -114,7 +120,15 @@ def slurm_cluster_plan(
     planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_conf.Node]", nodes), by_name, before, busy or ())
     installed = _slurm_inventory.installed_releases(facts)
     warnings = planned["warnings"] + _slurm_releases.installed_warnings(installed, controller)
-    return {**planned, "warnings": warnings, "names": names, "controller": addresses[controller], "release": installed[controller]}
+    return {
+        **planned,
+        "warnings": warnings,
+        "names": names,
+        "controller": addresses[controller],
+        "release": installed[controller],
+        "guarded": guarded,
+        "ssh_groups": exempt,
+    }
 
 
 class FilterModule:

@@ -18,6 +18,9 @@ HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts
 # The role slurm_node installs it there; a test compares the two.
 HEALTH_PROGRAM = "/usr/local/libexec/deephdc/slurm_gpu_health"
 
+# The role slurm_rest installs it there; a test compares the two.
+JWT_KEY = "/etc/slurm/jwt_hs256.key"
+
 
 class Node(t.TypedDict):
     """One member of the group slurm_nodes, as the facts and the inventory describe it."""
@@ -132,6 +135,15 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         "SlurmctldParameters": _slurm_settings.merged_list(["enable_configless"], extra.get("slurmctldparameters")),
         "HealthCheckProgram": HEALTH_PROGRAM,
     }
+    # Contain: a step per job that ssh sessions are adopted into.
+    lists = {
+        "PrologFlags": ["Contain"] if cluster.get("node_ssh") == "jobs" else [],
+        "AuthAltTypes": ["auth/jwt"] if cluster.get("rest") else [],
+        "AuthAltParameters": [f"jwt_key={JWT_KEY}"] if cluster.get("rest") else [],
+    }
+    for key, values in lists.items():
+        if values or extra.get(key.lower()):
+            ours[key] = _slurm_settings.merged_list(values, extra.get(key.lower()))
     types = types_of(nodes)
     tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types)] if types else []
     if tres or extra.get("accountingstoragetres"):

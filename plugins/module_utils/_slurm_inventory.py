@@ -16,17 +16,20 @@ import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_releases, _slurm_settings
 
-GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins")
+GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins", "slurm_rest")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 # Accounts and login names, those of a directory service included.
 ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
+# A group in a line of PAM.
+GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
 # Minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]]
 TIME = re.compile(r"[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE | re.ASCII)
 PARTITION_KEYS = {"name", "group", "gpu_types", "default", "max_time", "default_time", "settings"}
 
 MAKE_MUNGE_KEY = "make one with 'openssl rand -base64 128 | tr -d \"\\n\"' and keep it in ansible-vault"
+MAKE_JWT_KEY = "make one with 'openssl rand -base64 32' and keep it in ansible-vault"
 
 
 def member_names(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
@@ -114,6 +117,52 @@ def munge_key_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[s
         if not 32 <= size <= 1024:
             return [f"munge_key has {size} bytes, munge takes 32 to 1024: {MAKE_MUNGE_KEY}."]
     return []
+
+
+def rest_key_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]], groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """What is wrong with the key of the REST interface's tokens, on the hosts that check them."""
+    if not groups.get("slurm_rest"):
+        return []
+    hosts = list(dict.fromkeys([*groups.get("slurm_controllers", []), *groups.get("slurm_databases", [])]))
+    missing = [host for host in hosts if not variables[host].get("slurm_rest_jwt_key")]
+    if missing:
+        return [f"slurm_rest_jwt_key is not set for {', '.join(missing)}: {MAKE_JWT_KEY}."]
+    distinct = {str(variables[host]["slurm_rest_jwt_key"]) for host in hosts}
+    if len(distinct) > 1:
+        return [f"slurm_rest_jwt_key differs between {' and '.join(hosts)}: give both the same, in group_vars/all."]
+    for key in distinct:
+        try:
+            size = len(base64.b64decode(key, validate=True))
+        except (binascii.Error, ValueError):
+            return [f"slurm_rest_jwt_key is not valid base64: {MAKE_JWT_KEY}."]
+        if size < 32:
+            return [f"slurm_rest_jwt_key has {size} bytes, a safe one has at least 32: {MAKE_JWT_KEY}."]
+    return []
+
+
+def ssh_group_errors(names: t.Any) -> list[str]:
+    """What is wrong with slurm_cluster_node_ssh_groups."""
+    if not isinstance(names, (list, tuple)):
+        return ["slurm_cluster_node_ssh_groups must be a list of groups."]
+    return [
+        f"slurm_cluster_node_ssh_groups: {name!r} is no name of a group (letters, digits and '_.@-')."
+        for name in names
+        if not GROUP_NAME.fullmatch(text_of(name))
+    ]
+
+
+def locked_out(logins: t.Mapping[str, t.Sequence[str]], exempt: t.Sequence[str]) -> list[str]:
+    """Nodes that Ansible itself could not come back to. logins: by host its user there, then that user's groups."""
+    hosts_of: dict[str, list[str]] = {}
+    for host, (user, *names) in logins.items():
+        if user != "root" and not set(names) & set(exempt):
+            hosts_of.setdefault(user, []).append(host)
+    return [
+        f"Ansible logs in to {', '.join(hosts)} as {user}, whom slurm_cluster_node_ssh: jobs would lock out: "
+        f"put {user} into one of the groups in slurm_cluster_node_ssh_groups "
+        f"({', '.join(exempt) or 'none now'}), or name one of {user}'s groups there."
+        for user, hosts in hosts_of.items()
+    ]
 
 
 def partition_errors(partitions: t.Any, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
@@ -242,10 +291,10 @@ def errors(
     """
     found = group_errors(groups)
     variables = {host: hostvars[host] for host in member_names(groups)}
-    keys = ("ansible_host", "ansible_port", "slurm_cluster_address", "munge_key")
+    keys = ("ansible_host", "ansible_port", "slurm_cluster_address", "munge_key", "slurm_rest_jwt_key")
     own = {host: {key: seen[key] for key in keys if key in seen} for host, seen in variables.items()}
     found += address_errors(own)
-    served = [host for group in ("slurm_controllers", "slurm_logins") for host in groups.get(group, [])]
+    served = [host for group in ("slurm_controllers", "slurm_logins", "slurm_rest") for host in groups.get(group, [])]
     absent = [host for host in variables if host not in in_play]
     found += delegation_errors({host: raw(host).get("ansible_host", "") for host in dict.fromkeys([*served, *absent])})
     if not cluster["name"]:
@@ -253,6 +302,8 @@ def errors(
     elif not NAME.fullmatch(str(cluster["name"])):
         found.append(f"slurm_cluster_name {cluster['name']!r} is not allowed: small letters, digits, '_' and '-'.")
     found += munge_key_errors(own)
+    found += rest_key_errors(own, groups)
+    found += ssh_group_errors(cluster.get("node_ssh_groups") or [])
     found += _slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
     found += policy_errors(variables.get(in_play[0], {}).get("slurm_cluster_policy"))

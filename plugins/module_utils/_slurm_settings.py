@@ -66,7 +66,13 @@ SETTING_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 SETTING_VALUE = re.compile(r"[^\s\x00-\x1f\x7f#\"\\]+|\"[^\x00-\x1f\x7f#\"\\]+\"")
 
 # Lists that a site's value is added to instead of replacing ours.
-MERGED = {"slurmctldparameters": "SlurmctldParameters", "accountingstoragetres": "AccountingStorageTRES"}
+MERGED = {
+    "accountingstoragetres": "AccountingStorageTRES",
+    "authaltparameters": "AuthAltParameters",
+    "authalttypes": "AuthAltTypes",
+    "prologflags": "PrologFlags",
+    "slurmctldparameters": "SlurmctldParameters",
+}
 
 
 def reserved_settings(settings: t.Any, cgroup: t.Any) -> list[str]:

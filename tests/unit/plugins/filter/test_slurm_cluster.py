@@ -207,3 +207,31 @@ def test_nonsense_is_answered_in_sentences(hostvars, nonsense):
     hostvars["gpu2"]["slurm_cluster_node_settings"] = nonsense
     for sentence in inventory_errors(hostvars):
         assert sentence.startswith("slurm_cluster_node_settings of gpu2 ") and "\n" not in sentence
+
+
+# --- ssh to nodes, REST ---
+
+
+def test_operator_who_would_be_locked_out_stops_the_plan(hostvars):
+    hostvars["gpu1"]["__slurm_cluster_login"] = {"stdout": "deploy\nusers adm"}
+    hostvars["gpu2"]["__slurm_cluster_login"] = {"stdout": "deploy\nusers sudo"}
+    wanted = {"node_ssh": "jobs", "node_ssh_groups": ["sudo"]}
+    (sentence,) = plan(hostvars, **wanted)["errors"]
+    assert sentence.startswith("Ansible logs in to gpu1 as deploy, whom slurm_cluster_node_ssh: jobs would lock out")
+    # On a login host users must come in, so nobody is locked out.
+    both = plan(hostvars, groups={**GROUPS, "slurm_logins": ["gpu1"]}, **wanted)
+    assert (both["errors"], both["guarded"], both["ssh_groups"]) == ([], ["gpu2"], ["sudo"])
+    assert plan(hostvars, **{**wanted, "node_ssh": "everyone"})["guarded"] == []
+
+
+def test_settings_that_access_needs_are_added_to_the_sites(hostvars):
+    def settings(**changes):
+        return dict(line.split("=", 1) for line in plan(hostvars, **changes)["files"]["slurm.conf"].splitlines() if "=" in line)
+
+    assert not {"PrologFlags", "AuthAltTypes", "AuthAltParameters"} & set(settings())
+    groups = {**GROUPS, "slurm_rest": ["head"]}
+    theirs = {"PrologFlags": ["Alloc", "Contain"], "AuthAltParameters": "disable_token_creation"}
+    found = settings(groups=groups, node_ssh="jobs", settings=theirs)
+    assert found["PrologFlags"] == "Contain,Alloc"
+    assert found["AuthAltTypes"] == "auth/jwt"
+    assert found["AuthAltParameters"] == "jwt_key=/etc/slurm/jwt_hs256.key,disable_token_creation"

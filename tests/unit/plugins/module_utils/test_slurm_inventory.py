@@ -406,3 +406,35 @@ def test_major_version_may_be_a_number():
 def test_two_hosts_with_one_hostname():
     found = fact_errors({"a": host_facts("gpu1"), "b": host_facts("GPU1")})
     assert only(found) == "The hosts a and b have the same hostname gpu1: correct one of them."
+
+
+# --- the key of REST tokens, ssh to nodes ---
+
+
+def rest(**keys):
+    groups = {**GROUPS, "slurm_databases": ["gpu1"], "slurm_rest": ["login"]}
+    return errors(groups=groups, variables={host: {"slurm_rest_jwt_key": key} for host, key in keys.items()})
+
+
+def test_rest_key_is_needed_on_controllers_and_databases_where_there_is_a_rest_host():
+    right = base64.b64encode(bytes(32)).decode()
+    assert rest(head=right, gpu1=right) == []
+    make = "make one with 'openssl rand -base64 32' and keep it in ansible-vault."
+    assert only(rest(head=right)) == f"slurm_rest_jwt_key is not set for gpu1: {make}"
+    assert only(rest(head=right, gpu1=right[:-2] + "E=")).startswith("slurm_rest_jwt_key differs between head and gpu1: ")
+    assert only(rest(head="no base64!", gpu1="no base64!")) == f"slurm_rest_jwt_key is not valid base64: {make}"
+    assert only(rest(head="c2hvcnQ=", gpu1="c2hvcnQ=")) == f"slurm_rest_jwt_key has 5 bytes, a safe one has at least 32: {make}"
+
+
+@pytest.mark.parametrize("name", ["sudo uid = 0", "a:b", "", None, "a\nauth sufficient pam_permit.so"])
+def test_group_that_can_not_stand_in_a_line_of_pam(name):
+    assert only(errors(node_ssh_groups=["sudo", name])).startswith("slurm_cluster_node_ssh_groups: ")
+
+
+def test_who_would_lock_themselves_out_is_told_before():
+    logins = {"gpu1": ["deploy", "users", "adm"], "gpu2": ["deploy", "users"], "gpu3": ["root", "root"], "gpu4": ["admin", "admin", "sudo"]}
+    assert only(_slurm_inventory.locked_out(logins, ["sudo"])) == (
+        "Ansible logs in to gpu1, gpu2 as deploy, whom slurm_cluster_node_ssh: jobs would lock out: put deploy into one of the groups "
+        "in slurm_cluster_node_ssh_groups (sudo), or name one of deploy's groups there."
+    )
+    assert _slurm_inventory.locked_out(logins, ["wheel", "users", "sudo"]) == []
