@@ -55,6 +55,14 @@ def recorded_devices(recorded: str, controller: str) -> dict[str, list[dict[str,
     raise ValueError(f"The record of accelerators on {controller} is damaged: restore or remove it, then run again.")
 
 
+def recorded_sharing(recorded: str) -> dict[str, str]:
+    """How the nodes of an earlier run share their GPUs; before there was a choice they were exclusive."""
+    if not recorded:
+        return {}
+    record = json.loads(recorded.removeprefix(_slurm_devices.RECORD_HEADER))
+    return {**dict.fromkeys(record["nodes"], "exclusive"), **(record.get("sharing") or {})}
+
+
 def accepted_hosts(value: t.Any) -> list[str]:
     return [host.strip() for host in value.split(",")] if isinstance(value, str) else list(value)
 
@@ -104,6 +112,7 @@ def slurm_cluster_plan(
                 "address": addresses[host],
                 "accelerators": facts[host]["accelerators"],
                 "settings": hostvars[host].get("slurm_cluster_node_settings") or {},
+                "gpu_sharing": hostvars[host].get("slurm_cluster_gpu_sharing"),
                 **_slurm_conf.hardware(facts[host], int(cluster["memory_reserve_mib"])),
             }
         )
@@ -117,7 +126,8 @@ def slurm_cluster_plan(
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    planned = _slurm_cluster.plan(whole, t.cast("list[_slurm_conf.Node]", nodes), by_name, before, busy or ())
+    nodes = t.cast("list[_slurm_conf.Node]", nodes)
+    planned = _slurm_cluster.plan(whole, nodes, by_name, before, busy or (), recorded_sharing(recorded))
     installed = _slurm_inventory.installed_releases(facts)
     warnings = planned["warnings"] + _slurm_releases.installed_warnings(installed, controller)
     return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_conf, _slurm_devices, _slurm_gres
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_conf, _slurm_devices, _slurm_gres, _slurm_sharing
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, natural
 
 # SLURM's release by distribution and major version; a cluster runs one.
@@ -55,21 +55,51 @@ def probes(
     return found
 
 
+def share(
+    cluster: t.Mapping[str, t.Any],
+    nodes: t.Sequence[_slurm_conf.PlannedNode],
+    groups: t.Mapping[str, t.Sequence[str]],
+    shared_before: t.Mapping[str, str],
+    busy: t.Collection[str],
+) -> list[str]:
+    """Settle how each node shares its GPUs; what is wrong with that, one sentence each."""
+    of_partitions: dict[str, dict[str, str]] = {}
+    for partition in cluster["partitions"]:
+        if partition.get("gpu_sharing") is not None:
+            for node in _slurm_conf.partition_nodes(partition, nodes, groups):
+                of_partitions.setdefault(node["name"], {})[partition["name"]] = partition["gpu_sharing"]
+    errors = []
+    for node in nodes:
+        name = node["name"]
+        node["sharing"], wrong = _slurm_sharing.of_node(node.get("gpu_sharing"), of_partitions.get(name, {}), name)
+        wrong += _slurm_sharing.hardware_errors(name, node["sharing"], node["accelerators"])
+        before = shared_before.get(name, node["sharing"])
+        if not wrong and name in busy and before != node["sharing"]:
+            wrong = [_slurm_sharing.change_error(name, before, node["sharing"])]
+        errors += wrong
+    if any(node["sharing"] == "mps" for node in nodes) and any(key.lower() == "taskprolog" for key in cluster["settings"]):
+        errors.append(
+            "slurm_cluster_settings sets TaskProlog, which the collection sets itself where GPUs are shared by MPS: remove it there."
+        )
+    return errors
+
+
 def plan(
     cluster: t.Mapping[str, t.Any],
     nodes: t.Sequence[_slurm_conf.Node],
     groups: t.Mapping[str, t.Sequence[str]],
     recorded: t.Mapping[str, list[dict[str, t.Any]]],
     busy: t.Collection[str] = (),
+    shared_before: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """Everything a run needs to know of the cluster.
 
     cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware.
     groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
-    busy: nodes that run jobs now.
+    busy: nodes that run jobs now. shared_before: how the nodes of an earlier run share their GPUs.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
-    devices), files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove
-    the cluster), copies (path on the nodes to SHA-256).
+    devices), sharing (node name to how its GPUs are shared), files (name below /etc/slurm to text), record (JSON text),
+    probes (jobs that prove the cluster), copies (path on the nodes to SHA-256).
     """
     whole: list[_slurm_conf.PlannedNode] = []
     unfit: dict[str, str] = {}
@@ -89,7 +119,7 @@ def plan(
             p["message"] for device in node["accelerators"] for p in device.get("health") or [] if p["problem"] in _slurm_devices.ADVISORY
         }
         warnings += [f"{node['name']}: {message}" for message in sorted(told)]
-        whole.append({**node, "accelerators": devices, "devices": gres_devices(node["name"], devices)})
+        whole.append({**node, "accelerators": devices, "devices": gres_devices(node["name"], devices), "sharing": "exclusive"})
     present = {node["name"] for node in whole}
     errors = [
         f"{name} runs jobs but is not in slurm_nodes any more, so they would be lost: put it back, or drain it and wait for them."
@@ -97,11 +127,12 @@ def plan(
         if name in busy
     ]
     errors += partition_errors(cluster["partitions"], whole, groups)
+    errors += share(cluster, whole, groups, shared_before or {}, busy)
     if errors:
         return nothing(errors, warnings)
     files = {
         "slurm.conf": _slurm_conf.slurm_conf(cluster, whole, groups),
-        "gres.conf": _slurm_conf.HEADER + _slurm_gres.gres_conf([{"name": n["name"], "accelerators": n["accelerators"]} for n in whole]),
+        "gres.conf": _slurm_conf.HEADER + _slurm_gres.gres_conf(t.cast("list[dict[str, t.Any]]", whole)),
         "cgroup.conf": _slurm_conf.cgroup_conf(cluster["cgroup_settings"]),
     }
     return {
@@ -109,6 +140,7 @@ def plan(
         "warnings": warnings,
         "unfit": unfit,
         "devices": {n["name"]: n["devices"] for n in whole},
+        "sharing": {n["name"]: n["sharing"] for n in whole},
         "files": files,
         "record": _slurm_devices.record(whole),
         "probes": probes(cluster["partitions"], [n for n in whole if n["name"] not in unfit], groups),
@@ -118,7 +150,17 @@ def plan(
 
 def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
     """The plan of a cluster that must not be changed."""
-    return {"errors": errors, "warnings": warnings, "unfit": {}, "devices": {}, "files": {}, "record": "", "probes": [], "copies": {}}
+    return {
+        "errors": errors,
+        "warnings": warnings,
+        "unfit": {},
+        "devices": {},
+        "sharing": {},
+        "files": {},
+        "record": "",
+        "probes": [],
+        "copies": {},
+    }
 
 
 def gres_devices(name: str, accelerators: list[dict[str, t.Any]]) -> list[dict[str, t.Any]]:

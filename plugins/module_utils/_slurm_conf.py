@@ -17,6 +17,11 @@ HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts
 
 # The role slurm_node installs it there; a test compares the two.
 HEALTH_PROGRAM = "/usr/local/libexec/deephdc/slurm_gpu_health"
+TASK_PROLOG = "/usr/local/libexec/deephdc/slurm_task_prolog"
+
+# Patterns, not names: where a node has no such program, SLURM runs none. A name that is not there would drain the node.
+PROLOGS = "/etc/slurm/prolog.d/*"
+EPILOGS = "/etc/slurm/epilog.d/*"
 
 # The role slurm_rest installs it there; a test compares the two.
 JWT_KEY = "/etc/slurm/jwt_hs256.key"
@@ -34,12 +39,14 @@ class Node(t.TypedDict):
     memory: int
     accelerators: list[dict[str, t.Any]]
     settings: dict[str, t.Any]
+    gpu_sharing: str | None  # the host's own word, which its partitions may have too
 
 
 class PlannedNode(Node):
     """A node whose devices are settled; they are computed once, as everything else is made of them."""
 
     devices: list[dict[str, t.Any]]
+    sharing: str
 
 
 def hardware(facts: t.Mapping[str, t.Any], reserve: int) -> dict[str, int]:
@@ -68,7 +75,7 @@ def node_attributes(node: PlannedNode) -> str:
         "ThreadsPerCore": str(node["threads"]),
         "RealMemory": str(node["memory"]),
     }
-    gres = _slurm_gres.gres_of(node["accelerators"])
+    gres = _slurm_gres.gres_of(node["accelerators"], node["sharing"])
     if gres:
         parts["Gres"] = gres
     return _slurm_settings.with_settings(parts, node["settings"], "UNKNOWN")
@@ -134,10 +141,14 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         "AccountingStorageEnforce": "associations,limits,qos",
         "SlurmctldParameters": _slurm_settings.merged_list(["enable_configless"], extra.get("slurmctldparameters")),
         "HealthCheckProgram": HEALTH_PROGRAM,
+        "Prolog": PROLOGS,
+        "Epilog": EPILOGS,
     }
-    # Contain: a step per job that ssh sessions are adopted into.
     lists = {
-        "PrologFlags": ["Contain"] if cluster.get("node_ssh") == "jobs" else [],
+        # A job whose GPU is broken goes to another node by itself.
+        "SchedulerParameters": ["nohold_on_prolog_fail"],
+        # Alloc: the GPUs are looked at before salloc has them. Contain: a step per job that ssh sessions are adopted into.
+        "PrologFlags": ["Alloc", *(["Contain"] if cluster.get("node_ssh") == "jobs" else [])],
         "AuthAltTypes": ["auth/jwt"] if cluster.get("rest") else [],
         "AuthAltParameters": [f"jwt_key={JWT_KEY}"] if cluster.get("rest") else [],
     }
@@ -145,11 +156,14 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         if values or extra.get(key.lower()):
             ours[key] = _slurm_settings.merged_list(values, extra.get(key.lower()))
     types = types_of(nodes)
-    tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types)] if types else []
+    shared = sorted({n["sharing"].partition(":")[0] for n in nodes if n["devices"]} - {"exclusive"})
+    tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types), *(f"gres/{name}" for name in shared)] if types else []
     if tres or extra.get("accountingstoragetres"):
         ours["AccountingStorageTRES"] = _slurm_settings.merged_list(tres, extra.get("accountingstoragetres"))
     if types:
-        ours["GresTypes"] = "gpu"
+        ours["GresTypes"] = ",".join(["gpu", *shared])
+    if "mps" in shared:
+        ours["TaskProlog"] = TASK_PROLOG
     lines = [f"{key}={value}" for key, value in sorted(ours.items())]
     lines.append("# Defaults, overridden by slurm_cluster_settings")
     lines += [f"{key}={value}" for key, value in sorted(_slurm_settings.DEFAULTS.items()) if key.lower() not in extra]

@@ -26,8 +26,8 @@ RECORDED_KEYS = (
 ADVISORY = {f"{tool}_{problem}" for tool in ("nvidia_smi", "rocm_smi") for problem in ("timeout", "failed", "unreadable")}
 
 
-def record(nodes: t.Iterable[_slurm_conf.Node]) -> str:
-    """The devices that each node was promised to have: what a later run compares with.
+def record(nodes: t.Sequence[_slurm_conf.PlannedNode]) -> str:
+    """The devices that each node was promised to have, and how it shares them: what a later run compares with.
 
     A comment and a line of JSON: ansible-core 2.16 takes a text that begins like JSON for data on its way through a template.
     """
@@ -35,7 +35,8 @@ def record(nodes: t.Iterable[_slurm_conf.Node]) -> str:
         node["name"]: [{key: device.get(key) for key in RECORDED_KEYS} for device in _slurm_gres.schedulable(node["accelerators"])]
         for node in nodes
     }
-    return RECORD_HEADER + json.dumps({"nodes": kept}, sort_keys=True, separators=(",", ":")) + "\n"
+    sharing = {node["name"]: node["sharing"] for node in nodes}
+    return RECORD_HEADER + json.dumps({"nodes": kept, "sharing": sharing}, sort_keys=True, separators=(",", ":")) + "\n"
 
 
 def describe(device: t.Mapping[str, t.Any]) -> str:

@@ -21,8 +21,10 @@ What SLURM is told, and why (gres.conf(5) and gres.html of SLURM, releases 22.05
 - ``Flags=amd_gpu_env`` for AMD: by default SLURM sets the variables of all vendors, and ROCm applies
   CUDA_VISIBLE_DEVICES on top of ROCR_VISIBLE_DEVICES, which hides the job's own device. Only on nodes with nothing
   but AMD GPUs: SLURM wants equal flags on all GPUs of a node ("does not match env flags for previous GRES").
-- Shards are counted per node and spread by SLURM evenly over the node's GPUs; SLURM ignores a type there. A node
-  with MIG instances gets no shards: an instance is several files, and SLURM ties a shard to its GPU by one.
+- How a node's GPUs are shared is ``exclusive``, ``shard:N`` (N jobs per GPU) or ``mps`` (100 percent per GPU). Shards and
+  percents are counted per node and spread by SLURM evenly over the node's GPUs; SLURM ignores a type there. A node
+  with MIG instances gets none: an instance is several files, and SLURM ties a share to its GPU by one.
+- ``Flags=all_sharing`` for MPS: by default SLURM lets it be used on one GPU of a node at a time.
 """
 
 from __future__ import annotations
@@ -44,35 +46,34 @@ __all__ = ["device_index", "gres_conf", "gres_of", "schedulable", "tres_of", "ty
 Node = Mapping[str, Any]
 
 
-def gres_of(accelerators: Sequence[Accelerator], shards_per_gpu: int = 0) -> str:
+def gres_of(accelerators: Sequence[Accelerator], sharing: str = "exclusive") -> str:
     """The value of ``Gres=`` on a host's node line in slurm.conf, such as ``gpu:a100:4,gpu:t4:1``.
 
-    :arg shards_per_gpu: how many jobs may share one GPU; 0 for none.
+    :arg sharing: how the host's GPUs are shared.
     :returns: an empty string where nothing is schedulable.
-    :raises ValueError: as :func:`units`, or shards_per_gpu is not a whole number from 0 on.
+    :raises ValueError: as :func:`units`, or there is no such sharing.
     """
     found = units(accelerators)
     counts: Dict[str, int] = {}
     for unit in found:
         counts[unit.type] = counts.get(unit.type, 0) + 1
     entries = ["gpu:{0}:{1}".format(gres_type, count) for gres_type, count in sorted(counts.items())]
-    shards = _shard_count(found, shards_per_gpu)
-    if shards:
-        entries.append("shard:{0}".format(shards))
+    name, count = _shares(found, sharing)
+    if count:
+        entries.append("{0}:{1}".format(name, count))
     return ",".join(entries)
 
 
-def gres_conf(nodes: Sequence[Node], shards_per_gpu: int = 0) -> str:
+def gres_conf(nodes: Sequence[Node]) -> str:
     """The text of gres.conf for a whole cluster; hosts with equal devices share their lines.
 
-    :arg nodes: dicts of ``name`` (SLURM's NodeName) and ``accelerators``, in any order.
-    :arg shards_per_gpu: as for :func:`gres_of`.
+    :arg nodes: dicts of ``name`` (SLURM's NodeName), ``accelerators`` and maybe ``sharing``, in any order.
     :raises ValueError: as :func:`gres_of` with the node's name, or two nodes have one name.
     """
     # One look at each node: the cost is linear in the nodes.
     groups: Dict[Tuple[str, ...], List[str]] = {}
-    for name, found in _units_by_node(nodes):
-        lines = _device_lines(found, shards_per_gpu)
+    for name, found, sharing in _units_by_node(nodes):
+        lines = _device_lines(found, sharing)
         if lines:
             groups.setdefault(lines, []).append(name)
     text = ["AutoDetect=off"]
@@ -87,22 +88,23 @@ def types_of(nodes: Sequence[Node]) -> List[str]:
     :arg nodes: as for :func:`gres_conf`.
     :raises ValueError: as :func:`gres_conf`.
     """
-    return sorted({unit.type for _name, found in _units_by_node(nodes) for unit in found})
+    return sorted({unit.type for _name, found, _sharing in _units_by_node(nodes) for unit in found})
 
 
-def tres_of(nodes: Sequence[Node], shards_per_gpu: int = 0) -> List[str]:
+def tres_of(nodes: Sequence[Node]) -> List[str]:
     """The entries for AccountingStorageTRES, sorted; empty where the cluster has no GPU.
 
     :arg nodes: as for :func:`gres_conf`.
     :raises ValueError: as :func:`gres_conf`.
     """
     tres: Set[str] = set()
-    for _name, found in _units_by_node(nodes):
+    for _name, found, sharing in _units_by_node(nodes):
         tres.update("gres/gpu:" + unit.type for unit in found)
         if found:
             tres.add("gres/gpu")
-        if _shard_count(found, shards_per_gpu):
-            tres.add("gres/shard")
+        name, count = _shares(found, sharing)
+        if count:
+            tres.add("gres/" + name)
     return sorted(tres)
 
 
@@ -118,8 +120,8 @@ def device_index(accelerators: Sequence[Accelerator]) -> List[Dict[str, Any]]:
     ]
 
 
-def _units_by_node(nodes: Sequence[Node]) -> List[Tuple[str, List[Unit]]]:
-    """Name and units of each node."""
+def _units_by_node(nodes: Sequence[Node]) -> List[Tuple[str, List[Unit], str]]:
+    """Name, units and sharing of each node."""
     if not isinstance(nodes, (list, tuple)) or not all(isinstance(node, Mapping) for node in nodes):
         raise ValueError("The nodes must be a list of dictionaries with the keys name and accelerators.")
     seen = set()
@@ -132,23 +134,31 @@ def _units_by_node(nodes: Sequence[Node]) -> List[Tuple[str, List[Unit]]]:
             raise ValueError("Two nodes have the name '{0}'.".format(name))
         seen.add(name)
         try:
-            result.append((name, units(node.get("accelerators", ()))))
+            found = units(node.get("accelerators", ()))
+            sharing = node.get("sharing") or "exclusive"
+            _shares(found, sharing)  # for its complaint, with the node's name
+            result.append((name, found, sharing))
         except ValueError as error:
             raise ValueError("Node '{0}': {1}".format(name, error)) from error
     return result
 
 
-def _shard_count(found: Sequence[Unit], shards_per_gpu: int) -> int:
-    if not isinstance(shards_per_gpu, int) or isinstance(shards_per_gpu, bool) or shards_per_gpu < 0:
-        raise ValueError("The shards per GPU must be a whole number from 0 on, not {0!r}.".format(shards_per_gpu))
-    return 0 if any(unit.is_mig for unit in found) else len(found) * shards_per_gpu
+def _shares(found: Sequence[Unit], sharing: str) -> Tuple[str, int]:
+    """Name of the gres that stands for parts of GPUs, and how many of it a node has; none where it is 0."""
+    kind, _colon, number = str(sharing).partition(":")
+    per_gpu = {"exclusive": 0, "mps": 100}.get(str(sharing))
+    if kind == "shard" and number.isascii() and number.isdigit() and int(number) > 0:
+        per_gpu = int(number)
+    if per_gpu is None:
+        raise ValueError("The sharing must be exclusive, mps, or shard:N with N jobs per GPU, not {0!r}.".format(sharing))
+    return kind, 0 if any(unit.is_mig for unit in found) else len(found) * per_gpu
 
 
 def _flags(found: Sequence[Unit]) -> str:
     return " Flags=amd_gpu_env" if all(unit.vendor == "amd" for unit in found) else ""
 
 
-def _device_lines(found: Sequence[Unit], shards_per_gpu: int) -> Tuple[str, ...]:
+def _device_lines(found: Sequence[Unit], sharing: str) -> Tuple[str, ...]:
     """The lines of one node without its name, in the order of the units."""
     lines: List[str] = []
     flags = _flags(found)
@@ -158,7 +168,7 @@ def _device_lines(found: Sequence[Unit], shards_per_gpu: int) -> Tuple[str, ...]
             lines.extend("{0} MultipleFiles={1}{2}".format(start, ",".join(unit.files), flags) for unit in run)
         else:
             lines.append("{0} File={1}{2}".format(start, fold_ordered([unit.files[0] for unit in run]), flags))
-    shards = _shard_count(found, shards_per_gpu)
-    if shards:
-        lines.append("Name=shard Count={0}".format(shards))
+    name, count = _shares(found, sharing)
+    if count:
+        lines.append("Name={0} Count={1}{2}".format(name, count, " Flags=all_sharing" if name == "mps" else ""))
     return tuple(lines)

@@ -14,7 +14,7 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_releases, _slurm_settings
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_releases, _slurm_settings, _slurm_sharing
 
 GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins", "slurm_rest")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -26,7 +26,7 @@ GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
 # Minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]]
 TIME = re.compile(r"[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE | re.ASCII)
-PARTITION_KEYS = {"name", "group", "gpu_types", "default", "max_time", "default_time", "settings"}
+PARTITION_KEYS = {"name", "group", "gpu_types", "gpu_sharing", "default", "max_time", "default_time", "settings"}
 
 MAKE_MUNGE_KEY = "make one with 'openssl rand -base64 128 | tr -d \"\\n\"' and keep it in ansible-vault"
 MAKE_JWT_KEY = "make one with 'openssl rand -base64 32' and keep it in ansible-vault"
@@ -219,6 +219,7 @@ def partition_value_errors(partition: t.Mapping[str, t.Any], name: str) -> list[
         if value is not None and not (isinstance(value, str) and TIME.fullmatch(value)):
             # YAML takes 12:00:00 for a number of seconds, and SLURM a number for minutes.
             errors.append(f"{where} needs a time in quotes as {key}, such as '12:00:00' or '7-00:00:00'.")
+    errors += _slurm_sharing.partition_errors(name, partition.get("gpu_sharing"))
     settings = partition.get("settings")
     if settings is not None:
         errors += _slurm_settings.line_settings_errors(
@@ -311,6 +312,7 @@ def errors(
         settings = variables[host].get("slurm_cluster_node_settings")
         if settings is not None:
             found += _slurm_settings.line_settings_errors(f"slurm_cluster_node_settings of {host}", settings, _slurm_settings.OUR_NODE)
+        found += _slurm_sharing.node_errors(host, variables[host].get("slurm_cluster_gpu_sharing"))
     if groups.get("slurm_controllers"):
         controller = groups["slurm_controllers"][0]
         for host in variables:
@@ -318,7 +320,7 @@ def errors(
     return found
 
 
-PER_HOST = {"slurm_cluster_address", "slurm_cluster_node_settings", "slurm_cluster_device_root"}
+PER_HOST = {"slurm_cluster_address", "slurm_cluster_node_settings", "slurm_cluster_gpu_sharing", "slurm_cluster_device_root"}
 
 
 def installed_releases(facts: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, str]:

@@ -15,6 +15,7 @@ DEFAULTS = {
     "HealthCheckNodeState": "ANY",
     "JobAcctGatherType": "jobacct_gather/cgroup",
     "MpiDefault": "none",
+    "PrologEpilogTimeout": "60",
     "PriorityType": "priority/multifactor",
     "PriorityWeightAge": "1000",
     "PriorityWeightFairshare": "10000",
@@ -43,6 +44,8 @@ OURS = {
     "accountingstoragehost": "it comes from the group slurm_databases",
     "accountingstorageenforce": "associations, limits and QOS are always enforced",
     "healthcheckprogram": "the role slurm_node installs it",
+    "prolog": "put your own programs into /etc/slurm/prolog.d on the nodes",
+    "epilog": "put your own programs into /etc/slurm/epilog.d on the nodes",
 }
 OUR_CGROUP = {"constraindevices", "constraincores", "constrainramspace"}
 
@@ -71,6 +74,7 @@ MERGED = {
     "authaltparameters": "AuthAltParameters",
     "authalttypes": "AuthAltTypes",
     "prologflags": "PrologFlags",
+    "schedulerparameters": "SchedulerParameters",
     "slurmctldparameters": "SlurmctldParameters",
 }
 

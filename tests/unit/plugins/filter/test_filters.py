@@ -18,7 +18,7 @@ FILTERS = {
 }
 HOST = [gpu(0), mig_gpu(1, ["1g.10gb", "3g.40gb"]), amd(2), gpu(3, driver=None, device_files=[])]
 OF_A_CLUSTER = {"slurm_gres_conf", "slurm_tres"}
-ARGUMENTS = {"glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"], "slurm_gres": [2], "kubernetes_device_plugin_config": [2]}
+ARGUMENTS = {"glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"], "slurm_gres": ["shard:2"], "kubernetes_device_plugin_config": [2]}
 
 
 def input_of(name):

@@ -39,27 +39,28 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(
-    "accelerators, shards, gres",
+    "accelerators, sharing, gres",
     [
-        ([], 0, ""),
-        ([], 4, ""),
-        ([gpu(0), gpu(1)], 0, "gpu:a100:2"),
-        ([gpu(0, type="t4"), gpu(1), gpu(2)], 0, "gpu:a100:2,gpu:t4:1"),
-        ([gpu(0), gpu(1, kind="console")], 0, "gpu:a100:1"),
-        ([gpu(0), gpu(1)], 8, "gpu:a100:2,shard:16"),
-        ([mig_gpu(0, ["1g.10gb", "1g.10gb", "3g.40gb"]), gpu(1)], 0, "gpu:a100:1,gpu:a100_1g.10gb:2,gpu:a100_3g.40gb:1"),
-        ([mig_gpu(0, ["1g.10gb"]), gpu(1)], 8, "gpu:a100:1,gpu:a100_1g.10gb:1"),
-        ([mig_gpu(0, ["1g.10gb+me"])], 0, "gpu:a100_1g.10gb_me:1"),
-        ([gpu(0, mig={"capable": True, "enabled": False, "devices": []})], 0, "gpu:a100:1"),
-        ([gpu(0, sriov={"total_vfs": 16, "num_vfs": 0, "is_vf": False})], 0, "gpu:a100:1"),
-        ([amd(0), amd(1)], 0, "gpu:mi300x:2"),
-        ([gpu(0, type=None)], 0, "gpu:gpu_nvidia_20b0:1"),
-        ([gpu(0, type=None, vendor="other", vendor_id="1da3", device_id="1060")], 0, "gpu:gpu_1da3_1060:1"),
-        ([{"kind": "gpu", "driver": "nvidia", "device_files": ["/dev/nvidia0"]}], 0, "gpu:gpu:1"),
+        ([], "exclusive", ""),
+        ([], "shard:4", ""),
+        ([gpu(0), gpu(1)], "exclusive", "gpu:a100:2"),
+        ([gpu(0, type="t4"), gpu(1), gpu(2)], "exclusive", "gpu:a100:2,gpu:t4:1"),
+        ([gpu(0), gpu(1, kind="console")], "exclusive", "gpu:a100:1"),
+        ([gpu(0), gpu(1)], "shard:8", "gpu:a100:2,shard:16"),
+        ([gpu(0), gpu(1)], "mps", "gpu:a100:2,mps:200"),
+        ([mig_gpu(0, ["1g.10gb", "1g.10gb", "3g.40gb"]), gpu(1)], "exclusive", "gpu:a100:1,gpu:a100_1g.10gb:2,gpu:a100_3g.40gb:1"),
+        ([mig_gpu(0, ["1g.10gb"]), gpu(1)], "shard:8", "gpu:a100:1,gpu:a100_1g.10gb:1"),
+        ([mig_gpu(0, ["1g.10gb+me"])], "exclusive", "gpu:a100_1g.10gb_me:1"),
+        ([gpu(0, mig={"capable": True, "enabled": False, "devices": []})], "exclusive", "gpu:a100:1"),
+        ([gpu(0, sriov={"total_vfs": 16, "num_vfs": 0, "is_vf": False})], "exclusive", "gpu:a100:1"),
+        ([amd(0), amd(1)], "exclusive", "gpu:mi300x:2"),
+        ([gpu(0, type=None)], "exclusive", "gpu:gpu_nvidia_20b0:1"),
+        ([gpu(0, type=None, vendor="other", vendor_id="1da3", device_id="1060")], "exclusive", "gpu:gpu_1da3_1060:1"),
+        ([{"kind": "gpu", "driver": "nvidia", "device_files": ["/dev/nvidia0"]}], "exclusive", "gpu:gpu:1"),
     ],
 )
-def test_gres_of_a_node_line(accelerators, shards, gres):
-    assert _slurm_gres.gres_of(accelerators, shards) == gres
+def test_gres_of_a_node_line(accelerators, sharing, gres):
+    assert _slurm_gres.gres_of(accelerators, sharing) == gres
 
 
 @pytest.mark.parametrize("changes, words", UNUSABLE)
@@ -90,37 +91,34 @@ def test_a_mig_instance_without_files_is_named_and_the_others_are_used():
 
 def test_the_text_of_gres_conf():
     eight = [gpu(number) for number in range(8)]
-    text = _slurm_gres.gres_conf(
-        [
-            node("gpu2", *eight),
-            node("cpu1"),
-            node("gpu1", *eight),
-            node("mixed", gpu(0), gpu(1, type="t4"), gpu(2)),
-            node("mig", mig_gpu(0, ["1g.10gb", "3g.40gb"]), gpu(1)),
-            node("amd", amd(0), amd(1)),
-        ],
-        shards_per_gpu=2,
-    )
+    nodes = [
+        node("gpu2", *eight),
+        node("cpu1"),
+        node("gpu1", *eight),
+        {**node("mixed", gpu(0), gpu(1, type="t4"), gpu(2)), "sharing": "mps"},
+        {**node("mig", mig_gpu(0, ["1g.10gb", "3g.40gb"]), gpu(1)), "sharing": "shard:2"},
+        {**node("amd", amd(0), amd(1)), "sharing": "shard:2"},
+    ]
+    text = _slurm_gres.gres_conf(nodes)
     assert text == (
         "AutoDetect=off\n"
         "NodeName=amd Name=gpu Type=mi300x File=/dev/dri/renderD[128-129] Flags=amd_gpu_env\n"
         "NodeName=amd Name=shard Count=4\n"
         "NodeName=gpu[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-7]\n"
-        "NodeName=gpu[1-2] Name=shard Count=16\n"
         "NodeName=mig Name=gpu Type=a100_1g.10gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap0,/dev/nvidia-caps/nvidia-cap1\n"
         "NodeName=mig Name=gpu Type=a100_3g.40gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap2,/dev/nvidia-caps/nvidia-cap3\n"
         "NodeName=mig Name=gpu Type=a100 File=/dev/nvidia1\n"
         "NodeName=mixed Name=gpu Type=a100 File=/dev/nvidia0\n"
         "NodeName=mixed Name=gpu Type=t4 File=/dev/nvidia1\n"
         "NodeName=mixed Name=gpu Type=a100 File=/dev/nvidia2\n"
-        "NodeName=mixed Name=shard Count=6\n"
+        "NodeName=mixed Name=mps Count=300 Flags=all_sharing\n"
     )
 
 
 def test_a_cluster_without_gpus_still_turns_autodetection_off():
     assert _slurm_gres.gres_conf([node("cpu1")]) == "AutoDetect=off\n"
     assert _slurm_gres.gres_conf([]) == "AutoDetect=off\n"
-    assert _slurm_gres.tres_of([node("cpu1")], 4) == []
+    assert _slurm_gres.tres_of([{**node("cpu1"), "sharing": "shard:4"}]) == []
 
 
 def test_devices_are_in_the_order_of_their_pci_addresses():
@@ -156,8 +154,9 @@ def test_types_and_tres_of_a_cluster():
     nodes = [node("n1", gpu(0, type="t4")), node("n2", gpu(0), gpu(1)), node("n3")]
     assert _slurm_gres.types_of(nodes) == ["a100", "t4"]
     assert _slurm_gres.tres_of(nodes) == ["gres/gpu", "gres/gpu:a100", "gres/gpu:t4"]
-    assert _slurm_gres.tres_of(nodes, 2) == ["gres/gpu", "gres/gpu:a100", "gres/gpu:t4", "gres/shard"]
-    assert _slurm_gres.tres_of([node("n1", mig_gpu(0, ["1g.10gb"]))], 2) == ["gres/gpu", "gres/gpu:a100_1g.10gb"]
+    shared = [{**nodes[0], "sharing": "shard:2"}, {**nodes[1], "sharing": "mps"}]
+    assert _slurm_gres.tres_of(shared) == ["gres/gpu", "gres/gpu:a100", "gres/gpu:t4", "gres/mps", "gres/shard"]
+    assert _slurm_gres.tres_of([{**node("n1", mig_gpu(0, ["1g.10gb"])), "sharing": "shard:2"}]) == ["gres/gpu", "gres/gpu:a100_1g.10gb"]
 
 
 @pytest.mark.parametrize(
@@ -181,10 +180,10 @@ def test_wrong_input_is_refused_by_name(nodes, words):
         _slurm_gres.gres_conf(nodes)
 
 
-@pytest.mark.parametrize("shards", [-1, "4", 1.5, True, None])
-def test_shards_must_be_a_whole_number(shards):
-    with pytest.raises(ValueError, match="whole number"):
-        _slurm_gres.gres_of([gpu(0)], shards)
+@pytest.mark.parametrize("sharing", ["shard", "shard:0", "shard:-1", "shard:x", "mps:3", 4, None])
+def test_a_sharing_that_does_not_exist_is_refused(sharing):
+    with pytest.raises(ValueError, match="The sharing must be exclusive, mps, or shard:N"):
+        _slurm_gres.gres_of([gpu(0)], sharing)
 
 
 def test_what_gpu_facts_reads_from_a_host(simulate):
@@ -295,13 +294,13 @@ def test_every_gpu_is_scheduled_or_explained(accelerators):
     assert not named & scheduled
 
 
-@given(st.lists(HOSTS, max_size=5), st.integers(0, 3), st.randoms(use_true_random=False))
-def test_order_of_nodes_and_devices_does_not_matter(hosts, shards, random):
-    nodes = [node(f"gpu{number}", *accelerators) for number, accelerators in enumerate(hosts)]
-    shuffled = [node(entry["name"], *random.sample(entry["accelerators"], len(entry["accelerators"]))) for entry in nodes]
+@given(st.lists(HOSTS, max_size=5), st.sampled_from(["exclusive", "shard:3", "mps"]), st.randoms(use_true_random=False))
+def test_order_of_nodes_and_devices_does_not_matter(hosts, sharing, random):
+    nodes = [{**node(f"gpu{number}", *accelerators), "sharing": sharing} for number, accelerators in enumerate(hosts)]
+    shuffled = [{**entry, "accelerators": random.sample(entry["accelerators"], len(entry["accelerators"]))} for entry in nodes]
     random.shuffle(shuffled)
-    assert _slurm_gres.gres_conf(nodes, shards) == _slurm_gres.gres_conf(shuffled, shards)
-    assert _slurm_gres.tres_of(nodes, shards) == _slurm_gres.tres_of(shuffled, shards)
+    assert _slurm_gres.gres_conf(nodes) == _slurm_gres.gres_conf(shuffled)
+    assert _slurm_gres.tres_of(nodes) == _slurm_gres.tres_of(shuffled)
 
 
 @given(HOSTS)

@@ -1,0 +1,70 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""How the GPUs of a SLURM node are shared: what a site may write, which nodes it holds for, what it contradicts: pure functions."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import is_mig
+
+FORMS = "exclusive, mps, or shard:N with N jobs per GPU, such as shard:4"
+SHARDS = re.compile(r"shard:([1-9][0-9]{0,3})", re.ASCII)
+
+
+def is_sharing(value: t.Any) -> bool:
+    return isinstance(value, str) and (value in ("exclusive", "mps") or SHARDS.fullmatch(value) is not None)
+
+
+def node_errors(host: str, value: t.Any) -> list[str]:
+    """What is wrong with a host's own variable; unset is right."""
+    return [] if value is None or is_sharing(value) else [f"slurm_cluster_gpu_sharing of {host} is {value!r}: write {FORMS}."]
+
+
+def partition_errors(partition: str, value: t.Any) -> list[str]:
+    """The same for the key of a partition."""
+    if value is None or is_sharing(value):
+        return []
+    return [f"slurm_cluster_partitions: partition {partition} has the gpu_sharing {value!r}: write {FORMS}."]
+
+
+def of_node(own: str | None, of_partitions: t.Mapping[str, str], name: str) -> tuple[str, list[str]]:
+    """How a node's GPUs are shared, and the contradiction where its variable and its partitions say different things."""
+    said = {f"partition {partition}": value for partition, value in of_partitions.items()}
+    if own is not None:
+        said["slurm_cluster_gpu_sharing of the host"] = own
+    values = sorted(set(said.values()))
+    if len(values) > 1:
+        who = " and ".join(f"{value} by {next(source for source, said_ in said.items() if said_ == value)}" for value in values)
+        return "exclusive", [f"{name} is to share its GPUs as {who}: a node shares its GPUs in one way, correct one of them."]
+    return (values[0] if values else "exclusive"), []
+
+
+def hardware_errors(name: str, sharing: str, accelerators: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """What the devices of a node contradict."""
+    if sharing == "exclusive":
+        return []
+    devices = _slurm_gres.schedulable(accelerators)
+    errors = [
+        f"{name} can't share its GPUs as {sharing}: the one at {device.get('pci_address')} is divided into MIG instances, "
+        "which SLURM gives to one job each; leave such a node exclusive."
+        for device in devices
+        if is_mig(device)
+    ]
+    errors += [
+        f"{name} can't share its GPUs as mps: the one at {device.get('pci_address')} is not NVIDIA's; use shard:N there."
+        for device in devices
+        if sharing == "mps" and device.get("vendor") != "nvidia"
+    ]
+    return errors[:1]
+
+
+def change_error(name: str, before: str, now: str) -> str:
+    """Why a node that runs jobs keeps the sharing it has."""
+    return (
+        f"{name} runs jobs, so the sharing of its GPUs can't be changed from {before} to {now} now: "
+        f"drain it (scontrol update NodeName={name} State=DRAIN Reason=sharing), wait for its jobs, then run again."
+    )

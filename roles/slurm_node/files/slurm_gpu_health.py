@@ -1,0 +1,36 @@
+#!/usr/bin/python3 -B
+# Made by deephdc.accelerators.
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Drains this node, naming the device, when a scheduled GPU is gone or sick.
+
+slurmd runs it at every HealthCheckInterval, and systemd, with the seconds to wait for the devices, before slurmd starts.
+It never resumes a node.
+"""
+
+import os
+import socket
+import sys
+import time
+
+import slurm_gpus
+
+
+def main():
+    patience = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    deadline = time.monotonic() + patience
+    while True:
+        wrong = slurm_gpus.problems(list(slurm_gpus.scheduled().values()))
+        if not wrong:
+            return
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(1)
+    # Before slurmd runs, its copy of the configuration is the one of its last run.
+    if not any(os.path.exists(path) for path in ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")):
+        os.environ["SLURM_CONF"] = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"
+    slurm_gpus.drain(socket.gethostname().split(".")[0], slurm_gpus.MARK + "; ".join(wrong))
+
+
+if __name__ == "__main__":
+    main()
