@@ -126,8 +126,8 @@ def slurm_cluster_plan(
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
-    nodes = t.cast("list[_slurm_conf.Node]", nodes)
-    planned = _slurm_cluster.plan(whole, nodes, by_name, before, busy or (), recorded_sharing(recorded))
+    members = t.cast("list[_slurm_conf.Node]", nodes)
+    planned = _slurm_cluster.plan(whole, members, by_name, before, busy or (), recorded_sharing(recorded))
     installed = _slurm_inventory.installed_releases(facts)
     warnings = planned["warnings"] + _slurm_releases.installed_warnings(installed, controller)
     return {

@@ -228,10 +228,10 @@ def test_settings_that_access_needs_are_added_to_the_sites(hostvars):
     def settings(**changes):
         return dict(line.split("=", 1) for line in plan(hostvars, **changes)["files"]["slurm.conf"].splitlines() if "=" in line)
 
-    assert not {"PrologFlags", "AuthAltTypes", "AuthAltParameters"} & set(settings())
+    assert settings()["PrologFlags"] == "Alloc" and not {"AuthAltTypes", "AuthAltParameters"} & set(settings())
     groups = {**GROUPS, "slurm_rest": ["head"]}
     theirs = {"PrologFlags": ["Alloc", "Contain"], "AuthAltParameters": "disable_token_creation"}
     found = settings(groups=groups, node_ssh="jobs", settings=theirs)
-    assert found["PrologFlags"] == "Contain,Alloc"
+    assert found["PrologFlags"] == "Alloc,Contain"
     assert found["AuthAltTypes"] == "auth/jwt"
     assert found["AuthAltParameters"] == "jwt_key=/etc/slurm/jwt_hs256.key,disable_token_creation"

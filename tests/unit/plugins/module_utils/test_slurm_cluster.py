@@ -561,3 +561,5 @@ def test_key_of_rest_tokens_has_one_path():
     roles = pathlib.Path(__file__).resolve().parents[4] / "roles"
     for file in ("slurm_rest/tasks/key.yml", "slurm_database/templates/slurmdbd.conf.j2", "slurm_database/tasks/service.yml"):
         assert _slurm_conf.JWT_KEY in (roles / file).read_text(encoding="utf-8"), file
+    assert _slurm_conf.TASK_PROLOG == "/usr/local/libexec/deephdc/slurm_task_prolog"
+    assert "__slurm_node_programs: /usr/local/libexec/deephdc\n" in variables
