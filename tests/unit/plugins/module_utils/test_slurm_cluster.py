@@ -555,11 +555,11 @@ def test_cost_is_linear_in_the_nodes():
 def test_health_check_is_configured_where_the_role_installs_it():
     variables = pathlib.Path(__file__).resolve().parents[4].joinpath("roles/slurm_node/vars/main.yml").read_text(encoding="utf-8")
     assert f"__slurm_node_health: {_slurm_conf.HEALTH_PROGRAM}\n" in variables
+    assert _slurm_conf.TASK_PROLOG == "/usr/local/libexec/deephdc/slurm_task_prolog"
+    assert "__slurm_node_programs: /usr/local/libexec/deephdc\n" in variables
 
 
 def test_key_of_rest_tokens_has_one_path():
     roles = pathlib.Path(__file__).resolve().parents[4] / "roles"
     for file in ("slurm_rest/tasks/key.yml", "slurm_database/templates/slurmdbd.conf.j2", "slurm_database/tasks/service.yml"):
         assert _slurm_conf.JWT_KEY in (roles / file).read_text(encoding="utf-8"), file
-    assert _slurm_conf.TASK_PROLOG == "/usr/local/libexec/deephdc/slurm_task_prolog"
-    assert "__slurm_node_programs: /usr/local/libexec/deephdc\n" in variables
