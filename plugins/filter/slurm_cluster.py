@@ -12,6 +12,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import (
     _slurm_cluster,
     _slurm_conf,
     _slurm_devices,
+    _slurm_elastic,
     _slurm_inventory,
     _slurm_releases,
 )
@@ -102,7 +103,8 @@ def slurm_cluster_plan(
     exempt = [str(name) for name in cluster.get("node_ssh_groups") or []]
     errors += _slurm_inventory.locked_out({host: words for host, words in logins.items() if words}, exempt)
     if errors:
-        return {**_slurm_cluster.nothing(errors, []), "names": {}, "controller": "", "release": "", "guarded": [], "ssh_groups": []}
+        more = {"names": {}, "controller": "", "release": "", "guarded": [], "ssh_groups": [], "elastic": []}
+        return {**_slurm_cluster.nothing(errors, []), **more}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
     for host in groups["slurm_nodes"]:
@@ -118,17 +120,20 @@ def slurm_cluster_plan(
         )
     before = recorded_devices(recorded, controller)
     accepted = accepted_hosts(cluster["accept_hardware"])
+    platform = (str(facts[controller].get("distribution")), str(facts[controller].get("distribution_major_version")))
+    installed = _slurm_inventory.installed_releases(facts)
     whole = {
         **cluster,
         "rest": bool(groups.get("slurm_rest")),
+        "release": installed[controller] or _slurm_cluster.RELEASES.get(platform),
         "controller": {"name": names[controller], "address": addresses[controller]},
         "database": {"name": names[database], "address": addresses[database]},
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
     members = t.cast("list[_slurm_conf.Node]", nodes)
-    planned = _slurm_cluster.plan(whole, members, by_name, before, busy or (), recorded_sharing(recorded))
-    installed = _slurm_inventory.installed_releases(facts)
+    cloud = _slurm_elastic.planned(cluster.get("cloud_nodes") or [], int(cluster["memory_reserve_mib"]))
+    planned = _slurm_cluster.plan(whole, members, by_name, before, busy or (), recorded_sharing(recorded), cloud)
     warnings = planned["warnings"] + _slurm_releases.installed_warnings(installed, controller)
     return {
         **planned,
@@ -138,6 +143,7 @@ def slurm_cluster_plan(
         "release": installed[controller],
         "guarded": guarded,
         "ssh_groups": exempt,
+        "elastic": _slurm_elastic.hooks(cluster.get("cloud_nodes") or []),
     }
 
 

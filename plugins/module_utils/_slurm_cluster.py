@@ -12,7 +12,7 @@ import hashlib
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_conf, _slurm_devices, _slurm_gres, _slurm_sharing
-from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, natural
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand, fold, natural
 
 # SLURM's release by distribution and major version; a cluster runs one.
 RELEASES = {("Debian", "12"): "22.05", ("Debian", "13"): "24.11"}
@@ -48,10 +48,15 @@ def probes(
     """The jobs that prove the cluster: per partition one without a GPU and one of each of its GPU types."""
     found = []
     for partition in partitions:
+        cloud = [name for expression in partition.get("cloud") or [] for name in expand(expression)]
+        if cloud and not partition.get("group"):
+            continue
         if {key.lower() for key in partition.get("settings") or {}} & CLOSED:
             continue
         types = _slurm_conf.types_of(_slurm_conf.partition_nodes(partition, nodes, groups))
-        found += [{"partition": partition["name"], "gres_type": gres_type} for gres_type in [None, *types]]
+        # A probe shall not start a cloud node.
+        exclude = {"exclude": fold(cloud)} if cloud else {}
+        found += [{"partition": partition["name"], "gres_type": gres_type, **exclude} for gres_type in [None, *types]]
     return found
 
 
@@ -91,12 +96,14 @@ def plan(
     recorded: t.Mapping[str, list[dict[str, t.Any]]],
     busy: t.Collection[str] = (),
     shared_before: t.Mapping[str, str] | None = None,
+    cloud: t.Sequence[_slurm_conf.Node] = (),
 ) -> dict[str, t.Any]:
     """Everything a run needs to know of the cluster.
 
     cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware.
     groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
     busy: nodes that run jobs now. shared_before: how the nodes of an earlier run share their GPUs.
+    cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
     devices), sharing (node name to how its GPUs are shared), files (name below /etc/slurm to text), record (JSON text),
     probes (jobs that prove the cluster), copies (path on the nodes to SHA-256).
@@ -120,19 +127,27 @@ def plan(
         }
         warnings += [f"{node['name']}: {message}" for message in sorted(told)]
         whole.append({**node, "accelerators": devices, "devices": gres_devices(node["name"], devices), "sharing": "exclusive"})
-    present = {node["name"] for node in whole}
+    every = [*whole]
+    for node in cloud:
+        every.append({**node, "devices": gres_devices(node["name"], node["accelerators"]), "sharing": "exclusive"})
+    named = {node["name"] for node in every}
     errors = [
-        f"{name} runs jobs but is not in slurm_nodes any more, so they would be lost: put it back, or drain it and wait for them."
-        for name in sorted(set(recorded) - present)
-        if name in busy
+        f"{name} runs jobs but is not in {'slurm_nodes' if name in recorded else 'slurm_cluster_cloud_nodes'} any more, "
+        "so they would be lost: put it back, or drain it and wait for them."
+        for name in sorted(set(busy) - named)
     ]
-    errors += partition_errors(cluster["partitions"], whole, groups)
+    errors += [
+        f"slurm_cluster_cloud_nodes has {node['name']}, which is the name of a host of slurm_nodes: give each node its own name."
+        for node in cloud
+        if node["name"] in {member["name"] for member in whole}
+    ]
+    errors += partition_errors(cluster["partitions"], every, groups)
     errors += share(cluster, whole, groups, shared_before or {}, busy)
     if errors:
         return nothing(errors, warnings)
     files = {
-        "slurm.conf": _slurm_conf.slurm_conf(cluster, whole, groups),
-        "gres.conf": _slurm_conf.HEADER + _slurm_gres.gres_conf(t.cast("list[dict[str, t.Any]]", whole)),
+        "slurm.conf": _slurm_conf.slurm_conf(cluster, every, groups),
+        "gres.conf": _slurm_conf.HEADER + _slurm_gres.gres_conf(t.cast("list[dict[str, t.Any]]", every)),
         "cgroup.conf": _slurm_conf.cgroup_conf(cluster["cgroup_settings"]),
     }
     return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres, _slurm_settings
-from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold, fold_ordered
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand, fold, fold_ordered
 
 HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
 
@@ -40,6 +40,11 @@ class Node(t.TypedDict):
     accelerators: list[dict[str, t.Any]]
     settings: dict[str, t.Any]
     gpu_sharing: str | None  # the host's own word, which its partitions may have too
+    state: str  # what SLURM takes it for before it registers: CLOUD is a node that exists only while jobs need it
+
+
+def is_cloud(node: Node) -> bool:
+    return node.get("state") == "CLOUD"
 
 
 class PlannedNode(Node):
@@ -78,17 +83,20 @@ def node_attributes(node: PlannedNode) -> str:
     gres = _slurm_gres.gres_of(node["accelerators"], node["sharing"])
     if gres:
         parts["Gres"] = gres
-    return _slurm_settings.with_settings(parts, node["settings"], "UNKNOWN")
+    return _slurm_settings.with_settings(parts, node["settings"], node.get("state", "UNKNOWN"))
 
 
 def node_lines(nodes: t.Sequence[PlannedNode]) -> list[str]:
     groups: dict[str, list[PlannedNode]] = {}
     for node in nodes:
         groups.setdefault(node_attributes(node), []).append(node)
-    return [
-        f"NodeName={fold_ordered([n['name'] for n in group])} NodeAddr={fold_ordered([n['address'] for n in group])} {attributes}"
-        for attributes, group in groups.items()
-    ]
+    lines = []
+    for attributes, group in groups.items():
+        # The address of a cloud node is known once it registers.
+        addresses = [n["address"] for n in group if n["address"]]
+        words = [f"NodeName={fold_ordered([n['name'] for n in group])}", *([f"NodeAddr={fold_ordered(addresses)}"] if addresses else [])]
+        lines.append(" ".join([*words, attributes]))
+    return lines
 
 
 def types_of(nodes: t.Iterable[PlannedNode]) -> list[str]:
@@ -99,14 +107,17 @@ def types_of(nodes: t.Iterable[PlannedNode]) -> list[str]:
 def partition_nodes(
     partition: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
 ) -> list[PlannedNode]:
-    """The nodes of a partition: of a group or of all, those that have one of its GPU types."""
+    """The nodes of a partition: of a group or of all, and cloud nodes by name, those that have one of its GPU types."""
     wanted = set(partition_members(partition, groups))
     types = set(partition.get("gpu_types") or [])
     return [n for n in nodes if n["name"] in wanted and (not types or any(device["gres_type"] in types for device in n["devices"]))]
 
 
 def partition_members(partition: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> t.Sequence[str]:
-    return groups.get(str(partition.get("group") or "slurm_nodes"), [])
+    cloud = [name for expression in partition.get("cloud") or [] for name in expand(expression)]
+    if cloud and not partition.get("group"):
+        return cloud
+    return [*groups.get(str(partition.get("group") or "slurm_nodes"), []), *cloud]
 
 
 def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], settings: t.Mapping[str, t.Any]) -> str:
@@ -126,6 +137,11 @@ def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], 
 def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]) -> str:
     settings = cluster["settings"]
     extra = {key.lower(): value for key, value in settings.items()}
+    cloud = any(is_cloud(node) for node in nodes)
+    parameters = ["enable_configless", *(_slurm_settings.ELASTIC_PARAMETERS if cloud else [])]
+    if cloud and cluster["release"] == "22.05":
+        parameters.append("cloud_reg_addrs")  # a cloud node's address is the one it registers from; later releases always do so
+    defaults = {**_slurm_settings.DEFAULTS, **(_slurm_settings.ELASTIC_DEFAULTS if cloud else {})}
     ours = {
         "ClusterName": cluster["name"],
         "SlurmctldHost": f"{cluster['controller']['name']}({cluster['controller']['address']})",
@@ -139,12 +155,14 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": cluster["database"]["address"],
         "AccountingStorageEnforce": "associations,limits,qos",
-        "SlurmctldParameters": _slurm_settings.merged_list(["enable_configless"], extra.get("slurmctldparameters")),
+        "SlurmctldParameters": _slurm_settings.merged_list(parameters, extra.get("slurmctldparameters")),
         "HealthCheckProgram": HEALTH_PROGRAM,
         "Prolog": PROLOGS,
         "Epilog": EPILOGS,
     }
     lists = {
+        # Users see nodes that are not there yet, as these serve their jobs too.
+        "PrivateData": ["cloud"] if cloud else [],
         # A job whose GPU is broken goes to another node by itself.
         "SchedulerParameters": ["nohold_on_prolog_fail"],
         # Alloc: the GPUs are looked at before salloc has them. Contain: a step per job that ssh sessions are adopted into.
@@ -155,6 +173,9 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
     for key, values in lists.items():
         if values or extra.get(key.lower()):
             ours[key] = _slurm_settings.merged_list(values, extra.get(key.lower()))
+    if cloud:
+        # Members are a site's own hosts: nobody switches them off.
+        ours.update(_slurm_settings.ELASTIC_PROGRAMS, SuspendExcNodes=fold([n["name"] for n in nodes if not is_cloud(n)]))
     types = types_of(nodes)
     shared = sorted({n["sharing"].partition(":")[0] for n in nodes if n["devices"]} - {"exclusive"})
     tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types), *(f"gres/{name}" for name in shared)] if types else []
@@ -166,7 +187,7 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         ours["TaskProlog"] = TASK_PROLOG
     lines = [f"{key}={value}" for key, value in sorted(ours.items())]
     lines.append("# Defaults, overridden by slurm_cluster_settings")
-    lines += [f"{key}={value}" for key, value in sorted(_slurm_settings.DEFAULTS.items()) if key.lower() not in extra]
+    lines += [f"{key}={value}" for key, value in sorted(defaults.items()) if key.lower() not in extra]
     lines.append("# From slurm_cluster_settings")
     lines += [
         f"{key}={_slurm_settings.setting(value)}" for key, value in sorted(settings.items()) if key.lower() not in _slurm_settings.MERGED

@@ -14,7 +14,13 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_releases, _slurm_settings, _slurm_sharing
+from ansible_collections.deephdc.accelerators.plugins.module_utils import (
+    _slurm_cluster,
+    _slurm_elastic,
+    _slurm_releases,
+    _slurm_settings,
+    _slurm_sharing,
+)
 
 GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins", "slurm_rest")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -26,7 +32,7 @@ GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
 # Minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]]
 TIME = re.compile(r"[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE | re.ASCII)
-PARTITION_KEYS = {"name", "group", "gpu_types", "gpu_sharing", "default", "max_time", "default_time", "settings"}
+PARTITION_KEYS = {"name", "group", "cloud", "gpu_types", "gpu_sharing", "default", "max_time", "default_time", "settings"}
 
 MAKE_MUNGE_KEY = "make one with 'openssl rand -base64 128 | tr -d \"\\n\"' and keep it in ansible-vault"
 MAKE_JWT_KEY = "make one with 'openssl rand -base64 32' and keep it in ansible-vault"
@@ -238,6 +244,15 @@ def policy_errors(policy: t.Any) -> list[str]:
     return account_errors((policy or {}).get("accounts") or [])
 
 
+def elastic_errors(cluster: t.Mapping[str, t.Any], members: t.Sequence[str]) -> list[str]:
+    """What is wrong with the cloud nodes, given settings and partitions without errors of their own."""
+    cloud = cluster["cloud_nodes"]
+    errors = _slurm_elastic.node_errors(cloud, members)
+    return errors or _slurm_elastic.setting_errors(cloud, cluster["settings"]) + _slurm_elastic.partition_errors(
+        cluster["partitions"], cloud
+    )
+
+
 def account_errors(accounts: t.Any) -> list[str]:
     """What is wrong with slurm_cluster_policy.accounts."""
     if not isinstance(accounts, (list, tuple)) or not all(isinstance(a, t.Mapping) for a in accounts):
@@ -307,6 +322,7 @@ def errors(
     found += ssh_group_errors(cluster.get("node_ssh_groups") or [])
     found += _slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
+    found += elastic_errors(cluster, [short_name(host) for host in variables]) if not found else []
     found += policy_errors(variables.get(in_play[0], {}).get("slurm_cluster_policy"))
     for host in groups.get("slurm_nodes", []):
         settings = variables[host].get("slurm_cluster_node_settings")

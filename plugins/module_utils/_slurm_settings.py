@@ -26,6 +26,25 @@ DEFAULTS = {
     "SlurmdLogFile": "/var/log/slurm/slurmd.log",
 }
 
+# Where there are cloud nodes: programs that the role slurm_elastic installs (a test compares the paths),
+ELASTIC_PROGRAMS = {
+    "ResumeProgram": "/usr/local/libexec/deephdc/slurm_resume",
+    "SuspendProgram": "/usr/local/libexec/deephdc/slurm_suspend",
+    "ResumeFailProgram": "/usr/local/libexec/deephdc/slurm_resume_fail",
+}
+# settings that a site may override by slurm_cluster_settings (seconds, and nodes per minute),
+ELASTIC_DEFAULTS = {
+    "ResumeTimeout": "900",
+    "SuspendTime": "600",
+    "SuspendTimeout": "120",
+    "ResumeRate": "60",
+    "SuspendRate": "60",
+    # Daemons would pass messages on through cloud nodes, whose addresses they do not know.
+    "TreeWidth": "65533",
+}
+# and what lets a node that failed be asked for again.
+ELASTIC_PARAMETERS = ("idle_on_node_suspend",)
+
 # Settings that only the collection makes, with the variable or reason behind each.
 OURS = {
     "clustername": "it comes from slurm_cluster_name",
@@ -58,7 +77,7 @@ OUR_NODE = {
 
 OUR_PARTITION = {
     "partitionname": "it comes from the key name",
-    "nodes": "they come from the keys group and gpu_types",
+    "nodes": "they come from the keys group, cloud and gpu_types",
     "default": "it comes from the key default",
     "maxtime": "it comes from the key max_time",
     "defaulttime": "it comes from the key default_time",
@@ -73,6 +92,7 @@ MERGED = {
     "accountingstoragetres": "AccountingStorageTRES",
     "authaltparameters": "AuthAltParameters",
     "authalttypes": "AuthAltTypes",
+    "privatedata": "PrivateData",
     "prologflags": "PrologFlags",
     "schedulerparameters": "SchedulerParameters",
     "slurmctldparameters": "SlurmctldParameters",

@@ -35,6 +35,9 @@ options:
       gres_type:
         description: Type of the GPU to ask for; none at all without it.
         type: str
+      exclude:
+        description: Host list of nodes that the job shall not be given.
+        type: str
   devices:
     description: The devices of each node as the filters know them, node name to a list of C(gres_type) and C(files).
     type: dict
@@ -108,6 +111,8 @@ def command(probe: dict, patience: int) -> list[str]:
     words += ["--chdir=/", "--job-name=gpu_probe", "--export=PATH"]
     if probe["gres_type"]:
         words.append(f"--gres=gpu:{probe['gres_type']}:1")
+    if probe["exclude"]:
+        words.append(f"--exclude={probe['exclude']}")
     return [*words, "python3", "-c", PROGRAM, DEVICES_FILE]
 
 
@@ -134,7 +139,7 @@ def main() -> None:
                 "type": "list",
                 "elements": "dict",
                 "required": True,
-                "options": {"partition": {"type": "str", "required": True}, "gres_type": {"type": "str"}},
+                "options": {"partition": {"type": "str", "required": True}, "gres_type": {"type": "str"}, "exclude": {"type": "str"}},
             },
             "devices": {"type": "dict", "required": True},
             "patience": {"type": "int", "default": 15},

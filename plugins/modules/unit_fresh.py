@@ -16,6 +16,7 @@ description:
   - A unit is stale when one of O(files) was modified after its main process had started, when one of O(copies) has
     another content than it should, or when the program on disk was replaced (a package upgrade).
   - Unit files that changed are loaded first, and the unit is enabled at boot.
+  - Of a unit without a process, such as a timer, only its unit files are compared.
 attributes:
   check_mode:
     description: Predicts whether the unit would be started or restarted. A unit that does not exist yet counts as stopped.
@@ -122,6 +123,8 @@ def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
 
 def stale(state: dict[str, str], files: list[str]) -> list[str]:
     """Why a running unit is out of date; the process start is monotonic, so a stepped clock moves it with the files' clock."""
+    if "ExecMainPID" not in state:
+        return []  # a timer or socket has no process
     started = time.time() - (time.monotonic() - int(state["ExecMainStartTimestampMonotonic"]) / 1e6)
     reasons = [f"{path} is newer than the running process" for path in files if os.path.isfile(path) and os.stat(path).st_mtime > started]
     try:

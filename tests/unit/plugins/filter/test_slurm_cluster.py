@@ -24,6 +24,7 @@ WANTED = {
     "name": "physics",
     "partitions": [{"name": "batch", "default": True}],
     "settings": {},
+    "cloud_nodes": [],
     "cgroup_settings": {},
     "memory_reserve_mib": 1024,
     "accept_hardware": [],
