@@ -142,7 +142,7 @@ def plan(
         if node["name"] in {member["name"] for member in whole}
     ]
     errors += partition_errors(cluster["partitions"], every, groups)
-    errors += share(cluster, whole, groups, shared_before or {}, busy)
+    errors += share(cluster, every, groups, shared_before or {}, busy)
     if errors:
         return nothing(errors, warnings)
     files = {

@@ -32,7 +32,7 @@ def node_errors(entries: t.Any, members: t.Iterable[str]) -> list[str]:
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, t.Mapping) for entry in entries):
         return ["slurm_cluster_cloud_nodes must be a list of dictionaries, each with names, cpus, memory_mib and hook."]
     errors: list[str] = []
-    taken = {name: "is a host of the inventory" for name in members}
+    taken = dict.fromkeys(members, "is a host of the inventory")
     for entry in entries:
         try:
             names = expand(entry.get("names") or "")

@@ -246,7 +246,7 @@ def policy_errors(policy: t.Any) -> list[str]:
 
 def elastic_errors(cluster: t.Mapping[str, t.Any], members: t.Sequence[str]) -> list[str]:
     """What is wrong with the cloud nodes, given settings and partitions without errors of their own."""
-    cloud = cluster["cloud_nodes"]
+    cloud = cluster.get("cloud_nodes") or []
     errors = _slurm_elastic.node_errors(cloud, members)
     return errors or _slurm_elastic.setting_errors(cloud, cluster["settings"]) + _slurm_elastic.partition_errors(
         cluster["partitions"], cloud

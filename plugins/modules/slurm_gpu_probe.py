@@ -111,7 +111,7 @@ def command(probe: dict, patience: int) -> list[str]:
     words += ["--chdir=/", "--job-name=gpu_probe", "--export=PATH"]
     if probe["gres_type"]:
         words.append(f"--gres=gpu:{probe['gres_type']}:1")
-    if probe["exclude"]:
+    if probe.get("exclude"):
         words.append(f"--exclude={probe['exclude']}")
     return [*words, "python3", "-c", PROGRAM, DEVICES_FILE]
 

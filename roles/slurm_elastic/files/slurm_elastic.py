@@ -68,13 +68,13 @@ def failures(code: int, output: str, names: list[str]) -> dict[str, str]:
     named = dict(match.groups() for match in (re.fullmatch(r"failed (\S+): (.+)", line) for line in lines) if match)
     found = {name: sentence for name, sentence in named.items() if name in names}
     last = lines[-1] if lines else f"the hook ended with {code} and said nothing"
-    return found or {name: last for name in names}
+    return found or dict.fromkeys(names, last)
 
 
 def call(hook: str, action: str, names: list[str], seconds: float) -> dict[str, str]:
     """Run a hook for the names, within its time; returns the failures."""
     if not hook:
-        return {name: "no entry of slurm_cluster_cloud_nodes names it" for name in names}
+        return dict.fromkeys(names, "no entry of slurm_cluster_cloud_nodes names it")
     say(f"{action} {' '.join(names)}: {hook}")
     with tempfile.TemporaryFile() as output:
         try:
@@ -82,7 +82,7 @@ def call(hook: str, action: str, names: list[str], seconds: float) -> dict[str, 
                 [path_of(hook), action, *names], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
         except OSError as error:
-            return {name: f"the hook {hook} can't be run: {error.strerror}" for name in names}
+            return dict.fromkeys(names, f"the hook {hook} can't be run: {error.strerror}")
         late = False
         try:
             process.wait(seconds)
@@ -141,9 +141,9 @@ def due(nodes: dict[str, dict[str, str]], now: datetime.datetime, pause: float) 
     found = []
     for name, node in nodes.items():
         flags = set(re.split(r"[+*]", node["state"]))
-        if "DOWN" in flags and "CLOUD" in flags and node["reason"].startswith(MARK) and not flags & {"POWER_DOWN", "POWERING_DOWN"}:
-            if (now - datetime.datetime.fromisoformat(node["since"])).total_seconds() >= pause:
-                found.append(name)
+        failed = flags >= {"DOWN", "CLOUD"} and not flags & {"POWER_DOWN", "POWERING_DOWN"} and node["reason"].startswith(MARK)
+        if failed and (now - datetime.datetime.fromisoformat(node["since"])).total_seconds() >= pause:
+            found.append(name)
     return found
 
 
@@ -160,18 +160,19 @@ def main(words: list[str]) -> int:
         return 2
     with open(CONFIG, encoding="utf-8") as file:
         config = json.loads(file.read().split("\n", 1)[1])  # after the comment
-    if words == ["retry"]:
-        retry(config)
-        return 0
-    action, expression = words
     # slurmctld waits for its programs when it ends and kills the ones that take long: go on without it.
-    if os.fork():
+    if words != ["retry"] and os.fork():
         return 0
-    os.setsid()
+    if words != ["retry"]:
+        os.setsid()
     with open(config["log"], "ab", buffering=0) as log, open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
+    if words == ["retry"]:
+        retry(config)
+        return 0
+    action, expression = words
     # A controller that has just been restarted answers a little later.
     for _attempt in range(10):
         names = scontrol("show", "hostnames", expression)

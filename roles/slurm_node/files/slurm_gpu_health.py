@@ -15,8 +15,13 @@ import time
 
 import slurm_gpus
 
+# Only the image of cloud nodes has it: it finds out which devices this node has.
+CLOUD_DEVICES = "/usr/local/libexec/deephdc/slurm_cloud_devices"
+
 
 def main():
+    if os.path.exists(CLOUD_DEVICES):
+        slurm_gpus.run([CLOUD_DEVICES, *sys.argv[1:]], 30)
     patience = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     deadline = time.monotonic() + patience
     while True:

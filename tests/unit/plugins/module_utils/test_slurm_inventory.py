@@ -228,7 +228,7 @@ def test_partitions_that_are_no_list_of_dictionaries(wrong):
         (
             [{"name": "a", "nodes": "x"}],
             "slurm_cluster_partitions: partition a has the unknown key nodes "
-            "(known: default, default_time, gpu_sharing, gpu_types, group, max_time, name, settings).",
+            "(known: cloud, default, default_time, gpu_sharing, gpu_types, group, max_time, name, settings).",
         ),
         (
             [{"name": "a", "group": "gone"}],
