@@ -16,11 +16,15 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import (
     _slurm_inventory,
     _slurm_releases,
 )
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _slurm_policy_file
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
 def slurm_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cluster: dict[str, t.Any]) -> list[str]:
-    return _slurm_inventory.errors(groups, hostvars, in_play, cluster, hostvars.raw_get)
+    policy, unread = _slurm_policy_file.read(cluster.get("policy"), cluster.get("policy_file"))
+    purge = not unread and boolean(cluster.get("policy_purge") or False)
+    whole = {**cluster, "policy": policy, "policy_purge": purge}
+    return _slurm_inventory.errors(groups, hostvars, in_play, whole, hostvars.raw_get) + unread
 
 
 def member_facts(hostvars: t.Any, host: str) -> dict[str, t.Any]:
@@ -118,12 +122,14 @@ def slurm_cluster_plan(
                 **_slurm_conf.hardware(facts[host], int(cluster["memory_reserve_mib"])),
             }
         )
+    policy, _unread = _slurm_policy_file.read(cluster.get("policy"), cluster.get("policy_file"))
     before = recorded_devices(recorded, controller)
     accepted = accepted_hosts(cluster["accept_hardware"])
     platform = (str(facts[controller].get("distribution")), str(facts[controller].get("distribution_major_version")))
     installed = _slurm_inventory.installed_releases(facts)
     whole = {
         **cluster,
+        "policy": policy,
         "rest": bool(groups.get("slurm_rest")),
         "release": installed[controller] or _slurm_cluster.RELEASES.get(platform),
         "controller": {"name": names[controller], "address": addresses[controller]},

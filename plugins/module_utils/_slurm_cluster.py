@@ -11,7 +11,14 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_conf, _slurm_devices, _slurm_gres, _slurm_sharing
+from ansible_collections.deephdc.accelerators.plugins.module_utils import (
+    _slurm_conf,
+    _slurm_devices,
+    _slurm_gres,
+    _slurm_policy,
+    _slurm_settings,
+    _slurm_sharing,
+)
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand, fold, natural
 
 # SLURM's release by distribution and major version; a cluster runs one.
@@ -42,6 +49,21 @@ def partition_errors(
     return errors
 
 
+def closed(partition: t.Mapping[str, t.Any], policy: t.Mapping[str, t.Any]) -> bool:
+    """Whether a partition may keep the probing jobs out, which are root's with the QOS normal."""
+    if {key.lower() for key in partition.get("settings") or {}} & CLOSED:
+        return True
+    allowed = _slurm_policy.partition_settings(policy, str(partition["name"])).get("AllowQos")
+    return allowed is not None and _slurm_policy.NORMAL not in allowed.split(",")
+
+
+def gpu_types(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[_slurm_conf.PlannedNode]) -> list[str]:
+    """The GPU types that can be limited: those of the nodes, and those that the site lets slurmdbd account."""
+    own = {key.lower(): value for key, value in cluster["settings"].items()}.get("accountingstoragetres")
+    accounted = _slurm_settings.merged_list([], own).split(",")
+    return _slurm_conf.types_of(nodes) + [tres[len("gres/gpu:") :] for tres in accounted if tres.startswith("gres/gpu:")]
+
+
 def probes(
     partitions: t.Sequence[t.Mapping[str, t.Any]], nodes: t.Sequence[_slurm_conf.PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
 ) -> list[dict[str, t.Any]]:
@@ -50,8 +72,6 @@ def probes(
     for partition in partitions:
         cloud = [name for expression in partition.get("cloud") or [] for name in expand(expression)]
         if cloud and not partition.get("group"):
-            continue
-        if {key.lower() for key in partition.get("settings") or {}} & CLOSED:
             continue
         types = _slurm_conf.types_of(_slurm_conf.partition_nodes(partition, nodes, groups))
         # A probe shall not start a cloud node.
@@ -100,13 +120,15 @@ def plan(
 ) -> dict[str, t.Any]:
     """Everything a run needs to know of the cluster.
 
-    cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware.
+    cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware,
+    policy (checked) and policy_file.
     groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
     busy: nodes that run jobs now. shared_before: how the nodes of an earlier run share their GPUs.
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
     devices), sharing (node name to how its GPUs are shared), files (name below /etc/slurm to text), record (JSON text),
-    probes (jobs that prove the cluster), copies (path on the nodes to SHA-256).
+    probes (jobs that prove the cluster), copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld
+    needs before it starts).
     """
     whole: list[_slurm_conf.PlannedNode] = []
     unfit: dict[str, str] = {}
@@ -143,6 +165,8 @@ def plan(
     ]
     errors += partition_errors(cluster["partitions"], every, groups)
     errors += share(cluster, every, groups, shared_before or {}, busy)
+    policy = cluster.get("policy") or {}
+    errors += _slurm_policy.gpu_type_errors(str(cluster.get("policy_file") or "slurm_cluster_policy"), policy, gpu_types(cluster, every))
     if errors:
         return nothing(errors, warnings)
     files = {
@@ -158,8 +182,10 @@ def plan(
         "sharing": {n["name"]: n["sharing"] for n in whole},
         "files": files,
         "record": _slurm_devices.record(whole),
-        "probes": probes(cluster["partitions"], [n for n in whole if n["name"] not in unfit], groups),
+        "probes": probes([p for p in cluster["partitions"] if not closed(p, policy)], [n for n in whole if n["name"] not in unfit], groups),
         "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
+        "policy": policy,
+        "partition_qos": [{"name": name} for name in _slurm_policy.partition_qos(policy)],
     }
 
 
@@ -175,6 +201,8 @@ def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
         "record": "",
         "probes": [],
         "copies": {},
+        "policy": {},
+        "partition_qos": [],
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres, _slurm_settings
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_gres, _slurm_policy, _slurm_settings
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand, fold, fold_ordered
 
 HEADER = "# Made by deephdc.accelerators from the inventory and the hosts' facts: the next run undoes changes made here.\n"
@@ -120,7 +120,12 @@ def partition_members(partition: t.Mapping[str, t.Any], groups: t.Mapping[str, t
     return [*groups.get(str(partition.get("group") or "slurm_nodes"), []), *cloud]
 
 
-def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], settings: t.Mapping[str, t.Any]) -> str:
+def partition_line(
+    partition: t.Mapping[str, t.Any],
+    members: t.Sequence[Node],
+    settings: t.Mapping[str, t.Any],
+    access: t.Mapping[str, str],
+) -> str:
     own = partition.get("settings") or {}
     keys = {key.lower() for key in own} | {key.lower() for key in settings}
     parts = {"PartitionName": str(partition["name"]), "Nodes": fold([n["name"] for n in members])}
@@ -131,17 +136,21 @@ def partition_line(partition: t.Mapping[str, t.Any], members: t.Sequence[Node], 
     if not keys & {"defmempercpu", "defmempernode", "defmempergpu"}:
         # Without it a job that names no memory takes all of the node's, and a second one waits.
         parts["DefMemPerCPU"] = str(min(n["memory"] // n["cpus"] for n in members))
+    parts.update(access)
     return _slurm_settings.with_settings(parts, own, "UP")
 
 
 def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]) -> str:
-    settings = cluster["settings"]
+    settings, policy = cluster["settings"], cluster.get("policy") or {}
     extra = {key.lower(): value for key, value in settings.items()}
     cloud = any(is_cloud(node) for node in nodes)
     parameters = ["enable_configless", *(_slurm_settings.ELASTIC_PARAMETERS if cloud else [])]
     if cloud and cluster["release"] == "22.05":
         parameters.append("cloud_reg_addrs")  # a cloud node's address is the one it registers from; later releases always do so
     defaults = {**_slurm_settings.DEFAULTS, **(_slurm_settings.ELASTIC_DEFAULTS if cloud else {})}
+    if _slurm_policy.preempts(policy):
+        # Without a type, SLURM would ignore which QOS may preempt which.
+        defaults.update(PreemptType="preempt/qos", PreemptMode="REQUEUE")
     ours = {
         "ClusterName": cluster["name"],
         "SlurmctldHost": f"{cluster['controller']['name']}({cluster['controller']['address']})",
@@ -154,7 +163,8 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         "SelectType": "select/cons_tres",
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": cluster["database"]["address"],
-        "AccountingStorageEnforce": "associations,limits,qos",
+        # safe: a job starts only if its GPU minutes last to its end, and none is ended because somebody lowered them.
+        "AccountingStorageEnforce": "associations,limits,qos,safe",
         "SlurmctldParameters": _slurm_settings.merged_list(parameters, extra.get("slurmctldparameters")),
         "HealthCheckProgram": HEALTH_PROGRAM,
         "Prolog": PROLOGS,
@@ -195,7 +205,10 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
     lines.append("# Nodes, from their facts")
     lines += node_lines(nodes)
     lines.append("# Partitions, from slurm_cluster_partitions")
-    lines += [partition_line(p, partition_nodes(p, nodes, groups), settings) for p in cluster["partitions"]]
+    lines += [
+        partition_line(p, partition_nodes(p, nodes, groups), settings, _slurm_policy.partition_settings(policy, str(p["name"])))
+        for p in cluster["partitions"]
+    ]
     return HEADER + "\n".join(lines) + "\n"
 
 

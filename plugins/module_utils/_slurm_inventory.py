@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils import (
     _slurm_cluster,
     _slurm_elastic,
+    _slurm_policy,
     _slurm_releases,
     _slurm_settings,
     _slurm_sharing,
@@ -25,8 +26,6 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import (
 GROUPS = ("slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins", "slurm_rest")
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 PARTITION_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-# Accounts and login names, those of a directory service included.
-ACCOUNT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 # A group in a line of PAM.
 GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
@@ -234,16 +233,6 @@ def partition_value_errors(partition: t.Mapping[str, t.Any], name: str) -> list[
     return errors
 
 
-def policy_errors(policy: t.Any) -> list[str]:
-    """What is wrong with slurm_cluster_policy."""
-    if policy is not None and not isinstance(policy, t.Mapping):
-        return ["slurm_cluster_policy must be a dictionary, such as {accounts: [{name: physics, users: [ada]}]}."]
-    unknown = sorted(str(key) for key in set(policy or {}) - {"accounts"})
-    if unknown:
-        return [f"slurm_cluster_policy has the unknown key {unknown[0]} (known: accounts)."]
-    return account_errors((policy or {}).get("accounts") or [])
-
-
 def elastic_errors(cluster: t.Mapping[str, t.Any], members: t.Sequence[str]) -> list[str]:
     """What is wrong with the cloud nodes, given settings and partitions without errors of their own."""
     cloud = cluster.get("cloud_nodes") or []
@@ -253,30 +242,23 @@ def elastic_errors(cluster: t.Mapping[str, t.Any], members: t.Sequence[str]) -> 
     )
 
 
-def account_errors(accounts: t.Any) -> list[str]:
-    """What is wrong with slurm_cluster_policy.accounts."""
-    if not isinstance(accounts, (list, tuple)) or not all(isinstance(a, t.Mapping) for a in accounts):
-        return ["slurm_cluster_policy.accounts must be a list of accounts, each with a name."]
-    errors = []
-    for account in accounts:
-        name = text_of(account.get("name"))
-        if not ACCOUNT_NAME.fullmatch(name):
-            errors.append(f"slurm_cluster_policy.accounts: {name!r} is no name of an account (letters, digits and '_.@-').")
-        parent = account.get("parent")
-        if parent is not None and not ACCOUNT_NAME.fullmatch(text_of(parent)):
-            errors.append(f"slurm_cluster_policy.accounts: account {name} has the parent {parent!r}, which is no name of an account.")
-        users = account.get("users")
-        if isinstance(users, str):  # Ansible takes text for a comma-separated list
-            users = users.split(",")
-        if users is not None and not isinstance(users, (list, tuple)):
-            errors.append(f"slurm_cluster_policy.accounts: account {name} needs a list of login names as users.")
-            continue
-        errors += [
-            f"slurm_cluster_policy.accounts: account {name} has the user {user!r}, which is no login name."
-            for user in users or []
-            if not ACCOUNT_NAME.fullmatch(text_of(user))
+def policy_errors(cluster: t.Mapping[str, t.Any]) -> list[str]:
+    """What is wrong with the policy, and with variables that contradict it."""
+    where, policy = str(cluster.get("policy_file") or "slurm_cluster_policy"), cluster.get("policy") or {}
+    partitions = [p for p in cluster["partitions"] if isinstance(p, t.Mapping)] if isinstance(cluster["partitions"], (list, tuple)) else []
+    found = _slurm_policy.policy_errors(where, policy, [text_of(p.get("name")) for p in partitions])
+    if found:
+        return found
+    for partition in partitions:
+        access = {key.lower(): key for key in _slurm_policy.partition_settings(policy, text_of(partition.get("name")))}
+        found += [
+            f"slurm_cluster_partitions: settings of partition {partition['name']} set {key}, which the policy sets too: remove it there."
+            for key in partition.get("settings") or {}
+            if str(key).lower() in access
         ]
-    return errors
+    if cluster.get("policy_purge") and not policy.get("accounts"):
+        found.append("slurm_cluster_policy_purge is set, but the policy has no accounts, so everybody would be removed: name the accounts.")
+    return found
 
 
 def disagreements(
@@ -302,7 +284,7 @@ def errors(
     """All that can be said from the inventory alone.
 
     in_play: the hosts of this run; tasks for others are delegated.
-    cluster: name, partitions, settings, cgroup_settings. raw: a host's variables
+    cluster: name, partitions, settings, cgroup_settings, policy, policy_file, policy_purge. raw: a host's variables
     before templates in them are resolved.
     """
     found = group_errors(groups)
@@ -323,7 +305,7 @@ def errors(
     found += _slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
     found += elastic_errors(cluster, [short_name(host) for host in variables]) if not found else []
-    found += policy_errors(variables.get(in_play[0], {}).get("slurm_cluster_policy"))
+    found += policy_errors(cluster)
     for host in groups.get("slurm_nodes", []):
         settings = variables[host].get("slurm_cluster_node_settings")
         if settings is not None:

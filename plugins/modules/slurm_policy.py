@@ -1,62 +1,60 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bring accounts and users of a SLURM cluster to what a site declares."""
+"""Bring accounts, users, QOS and limits of a SLURM cluster to what a site declares."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_policy
 version_added: 0.1.0
-short_description: Reconcile SLURM's accounts and users
+short_description: Reconcile SLURM's accounts, users, QOS and limits
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Registers the cluster with slurmdbd and adds the accounts and associations that are declared and missing,
-    reading the whole state first. Nothing is ever removed. Runs on the controller, as root.
+  - Reads everything from slurmdbd once, then adds what is declared and missing and changes what differs, many names per command.
+    Runs on the controller, as root.
+  - What is not declared stays as it is and is told, unless O(purge) is set.
+  - Every declared QOS, and the QOS V(normal), gets the flag V(DenyOnLimit) unless it declares its flags - a request that exceeds
+    a limit by itself is then refused at submission.
   - SLURM keeps names in small letters, so letter case makes no difference.
 attributes:
   check_mode:
-    description: Predicts what would be added. Where SLURM is not installed yet, everything.
+    description: Predicts every change. Where SLURM is not installed yet, everything.
     support: full
   diff_mode:
-    description: Shows what is added.
+    description: Shows what is set before and after, in the words of sacctmgr.
     support: full
 options:
   cluster:
     description: Name of the cluster.
     type: str
     required: true
-  accounts:
-    description: The declared accounts; a parent comes before its children.
-    type: list
-    elements: dict
-    default: []
-    suboptions:
-      name:
-        description: Name of the account.
-        type: str
-        required: true
-      description:
-        description: What it is for.
-        type: str
-      parent:
-        description: The account above it.
-        type: str
-        default: root
-      users:
-        description: Login names that may charge it. The first account of a user is the user's default.
-        type: list
-        elements: str
-        default: []
+  policy:
+    description:
+      - The policy, with the keys V(accounts), V(qos) and V(partitions). What they may have is described in docs/slurm_policy.md.
+      - A policy with a mistake is refused before slurmdbd is asked anything. V(partitions) is checked and otherwise not used here.
+    type: dict
+    default: {}
+  purge:
+    description:
+      - Remove accounts, users, coordinators and QOS that the policy does not name, and take back settings that it does not name.
+      - Nothing is removed while pending or running jobs need it. The account V(root), the user V(root) and the QOS V(normal) always stay.
+      - Refused for a policy without accounts.
+    type: bool
+    default: false
+seealso:
+  - module: deephdc.accelerators.slurm_account_facts
 """
 
 EXAMPLES = r"""
-- name: Let two users compute
+- name: Let two users compute, with at most four GPUs at a time
   deephdc.accelerators.slurm_policy:
     cluster: demo
-    accounts:
-      - name: physics
-        users: [alice, bob]
+    policy:
+      accounts:
+        - name: physics
+          limits: {gpus: 4}
+          users: [alice, bob]
 """
 
 RETURN = r"""
@@ -66,69 +64,111 @@ added:
   elements: str
   returned: always
   sample: ["account physics", "user alice in physics"]
+updated:
+  description: What got other settings.
+  type: list
+  elements: str
+  returned: always
+  sample: ["QOS long"]
+removed:
+  description: What was removed, with O(purge).
+  type: list
+  elements: str
+  returned: always
+kept:
+  description: What was not removed although the policy does not name it, with the reason.
+  type: list
+  elements: str
+  returned: always
+  sample: ["account old: jobs in it are pending or running"]
+undeclared:
+  description: What there is and the policy does not name; for something it names, the settings it does not.
+  type: list
+  elements: str
+  returned: always
+  sample: ["user carol in physics", "account physics: GrpJobs=5"]
 """
 
+import re
+
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _sacctmgr, _slurm_associations, _slurm_policy
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_associations import Job, Removal, State
 
 
-def lines(module: AnsibleModule, *words: str) -> list[list[str]]:
-    code, out, err = module.run_command(["sacctmgr", "--noheader", "--parsable2", "--readonly", *words])
-    if code != 0:
-        module.fail_json(msg=f"slurmdbd does not answer: {' '.join((err or out).split())}")
-    return [line.split("|") for line in out.splitlines() if line]
+def jobs(module: AnsibleModule) -> list[Job] | None:
+    """The jobs that have not ended, None where the controller does not tell."""
+    code, out, _err = module.run_command(["squeue", "--noheader", "--all", "--format=%a|%u|%q"])
+    return [Job(*line.split("|")) for line in out.splitlines() if line.count("|") == 2] if code == 0 else None
 
 
-def add(module: AnsibleModule, *words: str) -> None:
-    code, out, err = module.run_command(["sacctmgr", "--immediate", "--quiet", "add", *words])
-    if code != 0:
-        module.fail_json(msg=f"slurmdbd refuses to add {' '.join(words)}: {' '.join((err or out).split())}")
+def partition_qos(module: AnsibleModule) -> set[str]:
+    """QOS that the running controller's partitions name: it would not start again without them."""
+    _code, out, _err = module.run_command(["scontrol", "--oneliner", "show", "partitions"])
+    return {name for value in re.findall(r" (?:QoS|AllowQos)=(\S+)", out) for name in value.lower().split(",")}
 
 
-def wanted(cluster: str, accounts: list[dict], clusters: set[str], associations: set[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """What is missing, as a description and the words of a sacctmgr command, in the order of their dependence."""
-    found: list[tuple[str, list[str]]] = []
-    # slurmdbd keeps names in small letters.
-    present = {(account.lower(), user.lower()) for account, user in associations}
-    if cluster not in clusters:
-        found.append((f"cluster {cluster}", ["cluster", cluster]))
-    for account in accounts:
-        if (account["name"].lower(), "") not in present:
-            present.add((account["name"].lower(), ""))
-            words = ["account", account["name"], f"cluster={cluster}", f"parent={account['parent']}"]
-            found.append((f"account {account['name']}", words + [f"description={account['description'] or account['name']}"]))
-        for user in account["users"]:
-            if (account["name"].lower(), user.lower()) not in present:
-                present.add((account["name"].lower(), user.lower()))
-                found.append((f"user {user} in {account['name']}", ["user", user, f"account={account['name']}", f"cluster={cluster}"]))
-    return found
+def removals(module: AnsibleModule, cluster: str, present: State, declared: State) -> list[Removal]:
+    found = _slurm_associations.removals(cluster, present, declared, [], ())
+    if not found:
+        return []
+    pending_or_running = jobs(module)
+    if pending_or_running is None:
+        return [one._replace(why="slurmctld does not tell whether jobs need it") for one in found]
+    return _slurm_associations.removals(cluster, present, declared, pending_or_running, partition_qos(module))
 
 
 def main() -> None:
-    account = {
-        "name": {"type": "str", "required": True},
-        "description": {"type": "str"},
-        "parent": {"type": "str", "default": "root"},
-        "users": {"type": "list", "elements": "str", "default": []},
-    }
     module = AnsibleModule(
         argument_spec={
             "cluster": {"type": "str", "required": True},
-            "accounts": {"type": "list", "elements": "dict", "default": [], "options": account},
+            "policy": {"type": "dict", "default": {}},
+            "purge": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
-    cluster, accounts = module.params["cluster"], module.params["accounts"]
-    if module.check_mode and not module.get_bin_path("sacctmgr"):
-        clusters, associations = set(), set()
-    else:
-        clusters = {row[0] for row in lines(module, "list", "cluster", "format=cluster")}
-        associations = {(row[0], row[1]) for row in lines(module, "list", "associations", f"cluster={cluster}", "format=account,user")}
-    changes = wanted(cluster, accounts, clusters, associations)
+    cluster, policy, purge = module.params["cluster"], module.params["policy"], module.params["purge"]
+    wrong = _slurm_policy.policy_errors("policy", policy)
+    if purge and not policy.get("accounts"):
+        wrong.append("purge with a policy that has no accounts would remove everybody: name the accounts, or leave purge out.")
+    if wrong:
+        module.fail_json(msg=" ".join(wrong))
+
+    installed = module.get_bin_path("sacctmgr")
+    present = State() if module.check_mode and not installed else _sacctmgr.read(module, cluster)
+    declared = _slurm_associations.wanted(policy)
+    plan = _slurm_associations.plan(cluster, present, declared, purge)
+    going = removals(module, cluster, present, declared) if purge else []
+    removed = [one.what for one in going if not one.why]
+    kept = [f"{one.what}: {one.why}" for one in going if one.why]
     if not module.check_mode:
-        for _text, words in changes:
-            add(module, *words)
-    added = [text for text, _words in changes]
-    module.exit_json(changed=bool(added), added=added, diff={"before": "", "after": "".join(f"{text}\n" for text in added)})
+        for words in plan.commands:
+            refused = _sacctmgr.change(module, words)
+            if refused:
+                module.fail_json(
+                    msg=f"slurmdbd refuses '{' '.join(words)[:500]}': {refused[:1000]}. "
+                    "What came before it is done; correct the policy and run again."
+                )
+        removed = []
+        for one in going:
+            if one.why:
+                continue
+            # A job may have come since they were read; slurmdbd then refuses, and the next run tries again.
+            refused = _sacctmgr.change(module, one.command)
+            if refused:
+                kept.append(f"{one.what}: slurmdbd refuses: {refused[:300]}")
+            else:
+                removed.append(one.what)
+    before = [*plan.before, *removed]
+    module.exit_json(
+        changed=bool(plan.added or plan.changed or removed),
+        added=plan.added,
+        updated=plan.changed,
+        removed=removed,
+        kept=kept,
+        undeclared=[] if purge else plan.undeclared,
+        diff={"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in plan.after)},
+    )
 
 
 if __name__ == "__main__":

@@ -182,6 +182,76 @@ def test_controller_needs_no_accelerators(hostvars):
     assert without_facts(hostvars, "gpu1", "gpu2") == []
 
 
+# --- policy ---
+
+GOOD = {
+    "qos": [{"name": "long", "preempt": ["spare"]}, {"name": "spare"}],
+    "accounts": [{"name": "physics", "limits": {"gpus": {"a100": 2}}, "users": ["ada"]}],
+    "partitions": [{"name": "batch", "accounts": ["physics"], "partition_qos": "long"}],
+}
+
+
+def test_policy_in_the_plan(hostvars):
+    found = plan(hostvars, policy=GOOD)
+    assert (found["policy"], found["partition_qos"]) == (GOOD, [{"name": "long"}])
+    text = found["files"]["slurm.conf"]
+    (line,) = [line for line in text.splitlines() if line.startswith("PartitionName=")]
+    assert " AllowAccounts=physics,root QOS=long " in line
+    assert "PreemptType=preempt/qos\n" in text and "AccountingStorageEnforce=associations,limits,qos,safe\n" in text
+    assert "Preempt" not in plan(hostvars)["files"]["slurm.conf"]
+    assert found["probes"], "the proof's jobs run as root, whose account stays allowed"
+    closed = {**GOOD, "partitions": [{"name": "batch", "qos": ["long"]}]}
+    assert plan(hostvars, policy=closed)["probes"] == []
+
+
+def test_gpu_types_of_the_policy_are_those_of_the_nodes(hostvars):
+    policy = {"accounts": [{"name": "physics", "limits": {"gpus": {"h100": 2}}}]}
+    assert plan(hostvars, policy=policy)["errors"] == [
+        "slurm_cluster_policy: account physics limits the GPU type h100, which no node has; they have a100."
+    ]
+    assert plan(hostvars, policy=policy, settings={"AccountingStorageTRES": ["gres/gpu:h100"]})["errors"] == []
+
+
+def test_policy_from_a_file(hostvars, tmp_path):
+    file = tmp_path / "policy.yml"
+    file.write_text(json.dumps(GOOD))
+    assert inventory_errors(hostvars, policy_file=str(file)) == []
+    assert plan(hostvars, policy_file=str(file))["files"] == plan(hostvars, policy=GOOD)["files"]
+    file.write_text("")
+    assert inventory_errors(hostvars, policy_file=str(file)) == []
+    file.write_text("accounts: [{name: a, parent: b}]")
+    assert inventory_errors(hostvars, policy_file=str(file)) == [f"{file}: account a has the parent b, which is not in accounts."]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("accounts:\n  - name: a\n   users: [b]\n", "FILE, line 3: "),
+        (
+            "accounts:\n  - name: a\n    users: [b]\n    users: [c]\n",
+            "FILE, line 4: the key users stands there twice. Correct the file named by ",
+        ),
+        ("accounts: !!python/object:os.system x\n", "FILE, line 1: could not determine a constructor for the tag "),
+        ("accounts: \x00", "FILE: "),
+        ("[" * 100000, "FILE, line 1: "),
+        ("x" * 6 * 1024 * 1024, "FILE has 6291456 bytes, more than the 5 MiB that a policy may have."),
+        (None, "FILE, named by slurm_cluster_policy_file, can't be read: No such file or directory."),
+    ],
+)
+def test_files_that_are_no_policy(hostvars, tmp_path, content, sentence):
+    file = tmp_path / "policy.yml"
+    if content is not None:
+        file.write_text(content)
+    (found,) = inventory_errors(hostvars, policy_file=str(file), policy_purge=True)
+    assert found.startswith(sentence.replace("FILE", str(file))) and "\n" not in found and len(found) < 500
+
+
+def test_place_of_the_policy_that_is_not_clear(hostvars, tmp_path):
+    assert inventory_errors(hostvars, policy_file="policy.yml")[0].startswith("slurm_cluster_policy_file must be an absolute path ")
+    found = inventory_errors(hostvars, policy_file=str(tmp_path / "x"), policy=GOOD)
+    assert found == ["slurm_cluster_policy and slurm_cluster_policy_file are both set: keep the policy in one place."]
+
+
 # --- errors of the inventory ---
 
 

@@ -292,45 +292,30 @@ def test_keys_of_mixed_kinds_do_not_break_the_check():
     assert "has the unknown key 1 " in only(errors(partitions=[{"name": "a", 1: "x", None: "y", "nodes": "z"}]))
 
 
-# --- accounts ---
+# --- policy ---
 
 
-@pytest.mark.parametrize(
-    ("accounts", "start"),
-    [
-        ("physics", "slurm_cluster_policy.accounts must be a list of accounts, each with a name."),
-        (["physics"], "slurm_cluster_policy.accounts must be a list of accounts, each with a name."),
-        ({"name": "physics"}, "slurm_cluster_policy.accounts must be a list of accounts, each with a name."),
-        ([{}], "slurm_cluster_policy.accounts: '' is no name of an account"),
-        ([{"name": None}], "slurm_cluster_policy.accounts: '' is no name of an account"),
-        ([{"name": "a\nb"}], "slurm_cluster_policy.accounts: 'a\\nb' is no name of an account"),
-        ([{"name": "a,b"}], "slurm_cluster_policy.accounts: 'a,b' is no name of an account"),
-        ([{"name": "cluster=x"}], "slurm_cluster_policy.accounts: 'cluster=x' is no name of an account"),
-        ([{"name": "a b"}], "slurm_cluster_policy.accounts: 'a b' is no name of an account"),
-        ([{"name": "-i"}], "slurm_cluster_policy.accounts: '-i' is no name of an account"),
-        (
-            [{"name": "a", "parent": "b c"}],
-            "slurm_cluster_policy.accounts: account a has the parent 'b c', which is no name of an account.",
-        ),
-        ([{"name": "a", "users": {"b": 1}}], "slurm_cluster_policy.accounts: account a needs a list of login names as users."),
-        ([{"name": "a", "users": 5}], "slurm_cluster_policy.accounts: account a needs a list of login names as users."),
-        ([{"name": "a", "users": [None]}], "slurm_cluster_policy.accounts: account a has the user None, which is no login name."),
-        ([{"name": "a", "users": ["b", "c\nd"]}], "slurm_cluster_policy.accounts: account a has the user 'c\\nd', which is no login name."),
-    ],
-)
-def test_mistakes_in_accounts(accounts, start):
-    own = {host: {"slurm_cluster_policy": {"accounts": accounts}} for host in HOSTS}
-    assert only(errors(variables=own)).startswith(start)
+def test_mistakes_in_the_policy_are_told_with_its_place():
+    assert only(errors(policy={"acounts": []})).startswith("slurm_cluster_policy has the unknown key 'acounts' ")
+    assert only(errors(policy=["x"], policy_file="/site/policy.yml")).startswith("/site/policy.yml must be a dictionary ")
+    assert only(errors(policy={"partitions": [{"name": "gpu"}]})) == (
+        "slurm_cluster_policy: partition gpu is not in slurm_cluster_partitions (there are batch)."
+    )
 
 
-def test_right_accounts():
-    accounts = [
-        {"name": "physics"},
-        {"name": "gpu.lab", "parent": "physics", "users": ["alice", "bob@example.org", 1001]},
-        {"name": 7, "users": "a,b"},
-        {"name": "x", "users": None},
-    ]
-    assert errors(variables={host: {"slurm_cluster_policy": {"accounts": accounts}} for host in HOSTS}) == []
+def test_access_to_a_partition_that_is_set_twice():
+    policy = {"accounts": [{"name": "physics"}], "partitions": [{"name": "a", "accounts": ["physics"]}]}
+    assert only(errors(policy=policy, partitions=[{"name": "a", "settings": {"allowaccounts": "x"}}])) == (
+        "slurm_cluster_partitions: settings of partition a set allowaccounts, which the policy sets too: remove it there."
+    )
+    assert errors(policy=policy, partitions=[{"name": "a", "settings": {"AllowQos": "x"}}]) == []
+
+
+def test_purge_needs_accounts():
+    assert only(errors(policy={"qos": []}, policy_purge=True)).startswith(
+        "slurm_cluster_policy_purge is set, but the policy has no accounts"
+    )
+    assert errors(policy={"accounts": [{"name": "physics"}]}, policy_purge=True) == []
 
 
 # --- agreement between hosts ---

@@ -1,91 +1,122 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module slurm_policy against a sacctmgr that keeps what it is told."""
+"""The module slurm_policy against a sacctmgr that prints a small cluster's accounts and notes what it is told."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.modules import slurm_policy
+from ansible_collections.deephdc.accelerators.plugins.modules import slurm_account_facts, slurm_policy
 
-ROOT = {("root", ""), ("root", "root")}
-
-
-def account(name, *users, parent="root", description=None):
-    return {"name": name, "users": list(users), "parent": parent, "description": description}
-
-
-def test_everything_is_missing_on_a_new_cluster():
-    accounts = [account("science"), account("physics", "alice", "bob", parent="science", description="Particles, mostly")]
-    assert slurm_policy.wanted("demo", accounts, set(), set()) == [
-        ("cluster demo", ["cluster", "demo"]),
-        ("account science", ["account", "science", "cluster=demo", "parent=root", "description=science"]),
-        ("account physics", ["account", "physics", "cluster=demo", "parent=science", "description=Particles, mostly"]),
-        ("user alice in physics", ["user", "alice", "account=physics", "cluster=demo"]),
-        ("user bob in physics", ["user", "bob", "account=physics", "cluster=demo"]),
-    ]
-
-
-def test_what_is_there_is_not_added_and_nothing_is_removed():
-    there = {*ROOT, ("physics", ""), ("physics", "alice"), ("old", ""), ("old", "carol")}
-    assert slurm_policy.wanted("demo", [account("physics", "alice")], {"demo", "other"}, there) == []
-    found = slurm_policy.wanted("demo", [account("physics", "alice", "bob"), account("old", "alice")], {"demo"}, there)
-    assert [text for text, _words in found] == ["user bob in physics", "user alice in old"]
-
-
-def test_names_are_compared_as_slurm_keeps_them():
-    there = {*ROOT, ("physics", ""), ("physics", "alice")}
-    assert slurm_policy.wanted("demo", [account("Physics", "Alice")], {"demo"}, there) == []
-
-
-def test_account_that_is_declared_twice_is_added_once():
-    found = slurm_policy.wanted("demo", [account("physics", "alice", "alice"), account("physics", "bob")], {"demo"}, ROOT)
-    assert [text for text, _words in found] == ["account physics", "user alice in physics", "user bob in physics"]
+POLICY = {"accounts": [{"name": "physics", "limits": {"gpus": 4}, "users": ["ada"]}]}
 
 
 @pytest.fixture
-def sacctmgr(fake, tmp_path):
-    """A sacctmgr that keeps clusters and associations in files."""
-    (tmp_path / "clusters").touch()
-    (tmp_path / "associations").write_text("root|\nroot|root\n")
-    fake(
-        "sacctmgr",
-        f"""
+def sacctmgr(fake):
+    """sacctmgr(refuses="...") is one that refuses changes of what has this word."""
+
+    def install(refuses="nothing at all", jobs=""):
+        fake(
+            "sacctmgr",
+            f"""
 case "$*" in
-*--readonly\\ list\\ cluster*) cat {tmp_path}/clusters;;
-*--readonly\\ list\\ associations*) cat {tmp_path}/associations;;
-*add\\ cluster*) echo "$5" >> {tmp_path}/clusters;;
-*add\\ account*) echo "$5|" >> {tmp_path}/associations;;
-*add\\ user*) echo "${{6#account=}}|$5" >> {tmp_path}/associations;;
+*list\\ clusters*) echo demo;;
+*list\\ qos*) echo 'normal|Normal QOS default|0|DenyOnLimit||1.000000|||||||||||||';;
+*list\\ associations*) printf '%s\\n' 'root||||1|normal||||||||' 'root|root|||1|||||||||' 'physics|||root|1|||gres/gpu=2||||||' \\
+    'old|||root|1|||||||||' 'old|carol|||1|||||||||';;
+*list\\ accounts*) printf '%s\\n' 'physics|physics|physics|' 'old|old|old|';;
+*list\\ users*) echo 'carol|old';;
+*"{refuses}"*) printf '  Error with\\n request' >&2; exit 1;;
 esac""",
+        )
+        fake("squeue", f"echo '{jobs}'")
+        fake("scontrol", "echo 'PartitionName=gpu AllowQos=ALL QoS=N/A'")
+
+    install()
+    return install
+
+
+def changes(fake):
+    return [call for call in fake.calls() if " --immediate " in call]
+
+
+def test_added_and_changed(run, fake, sacctmgr):
+    predicted = run(slurm_policy, cluster="demo", policy=POLICY, _ansible_check_mode=True)
+    assert changes(fake) == []
+    result = run(slurm_policy, cluster="demo", policy=POLICY)
+    assert {key: predicted[key] for key in ("added", "updated", "undeclared", "diff", "changed")} == {
+        "added": ["user ada in physics"],
+        "updated": ["account physics"],
+        "undeclared": ["account old"],
+        "diff": {"before": "account physics GrpTRES=gres/gpu=2\n", "after": "account physics GrpTRES=gres/gpu=4\nuser ada in physics\n"},
+        "changed": True,
+    }
+    assert result["diff"] == predicted["diff"] and result["removed"] == []
+    assert changes(fake) == [
+        "sacctmgr --immediate --quiet modify account where name=physics cluster=demo set GrpTRES=gres/gpu=4",
+        "sacctmgr --immediate --quiet add user name=ada cluster=demo account=physics",
+    ]
+
+
+def test_purge(run, fake, sacctmgr):
+    result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
+    assert (result["removed"], result["kept"]) == (["account old"], [])
+    assert changes(fake)[-1] == "sacctmgr --immediate --quiet delete account where name=old cluster=demo"
+
+
+def test_purge_leaves_what_jobs_need(run, fake, sacctmgr):
+    sacctmgr(jobs="old|carol|normal")
+    result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
+    assert (result["removed"], result["kept"]) == ([], ["account old: jobs in it are pending or running"])
+    fake("squeue", "exit 1")
+    result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
+    assert result["kept"] == ["account old: slurmctld does not tell whether jobs need it"]
+    sacctmgr(refuses="delete account")  # a job came in between
+    result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
+    assert result["kept"] == ["account old: slurmdbd refuses: Error with request"]
+    assert not any("delete" in call for call in changes(fake)[:-1])
+
+
+def test_purge_of_everything_is_refused(run, fake, sacctmgr):
+    assert run(slurm_policy, cluster="demo", purge=True)["msg"].startswith(
+        "purge with a policy that has no accounts would remove everybody"
     )
-    return tmp_path
+    assert fake.calls() == []
 
 
-def policy(run, accounts, **options):
-    return run(slurm_policy, cluster="demo", accounts=accounts, **options)
-
-
-def test_added_once(run, fake, sacctmgr):
-    accounts = [{"name": "physics", "users": ["alice"], "description": "two words"}]
-    predicted = policy(run, accounts, _ansible_check_mode=True)
-    assert [call for call in fake.calls() if " add " in call] == []
-    first = policy(run, accounts)
-    assert first["changed"] is True and first["added"] == predicted["added"] == ["cluster demo", "account physics", "user alice in physics"]
-    assert first["diff"]["after"] == "cluster demo\naccount physics\nuser alice in physics\n"
-    second = policy(run, accounts)
-    assert (second["changed"], second["added"]) == (False, [])
-    assert not [call for call in fake.calls() if "delete" in call or "remove" in call or "modify" in call]
+def test_bad_policy_is_refused_before_slurmdbd_is_asked(run, fake, sacctmgr):
+    result = run(slurm_policy, cluster="demo", policy={"accounts": [{"name": "a", "parent": "b"}]})
+    assert result["msg"] == "policy: account a has the parent b, which is not in accounts."
+    assert fake.calls() == []
 
 
 def test_check_mode_before_slurm_is_installed(run, monkeypatch):
     monkeypatch.setattr(slurm_policy.AnsibleModule, "get_bin_path", lambda *_arguments: None)
-    assert policy(run, [{"name": "physics"}], _ansible_check_mode=True)["added"] == ["cluster demo", "account physics"]
+    assert run(slurm_policy, cluster="demo", policy=POLICY, _ansible_check_mode=True)["added"] == [
+        "cluster demo",
+        "QOS normal",
+        "account physics",
+        "user ada in physics",
+    ]
 
 
 def test_what_slurmdbd_refuses_is_told(run, fake, sacctmgr):
-    (sacctmgr / "clusters").write_text("demo\n")
-    fake("sacctmgr", 'case "$*" in *add*) echo "  Parent account\n gone does not exist" >&2; exit 1;; *cluster) echo demo;; esac')
-    failed = policy(run, [{"name": "physics", "parent": "gone"}])
-    assert failed["msg"].startswith("slurmdbd refuses to add ") and failed["msg"].endswith(": Parent account gone does not exist")
+    sacctmgr(refuses="add user")
+    assert run(slurm_policy, cluster="demo", policy=POLICY)["msg"] == (
+        "slurmdbd refuses 'add user name=ada cluster=demo account=physics': Error with request. "
+        "What came before it is done; correct the policy and run again."
+    )
     fake("sacctmgr", "echo 'Connection refused' >&2; exit 1")
-    assert policy(run, [])["msg"] == "slurmdbd does not answer: Connection refused"
+    assert run(slurm_policy, cluster="demo")["msg"] == "slurmdbd does not answer: Connection refused"
+
+
+def test_facts(run, fake, sacctmgr):
+    fake("sshare", "printf '%s\\n' 'root|||1.000000||cpu=3' ' physics|ada|0.250000|0.500000|cpu=240,mem=7,gres/gpu=60,gres/gpu:a100=60'")
+    facts = run(slurm_account_facts, cluster="demo", usage=True)["ansible_facts"]["slurm_accounts"]
+    assert facts["policy"]["accounts"] == [
+        {"name": "physics", "description": "physics", "organization": "physics", "limits": {"gpus": 2}},
+        {"name": "old", "description": "old", "organization": "old", "users": [{"name": "carol", "default": True}]},
+    ]
+    assert facts["usage"] == [
+        {"account": "physics", "user": "ada", "used_share": 0.25, "fairshare_factor": 0.5, "gpu_minutes": 60, "cpu_minutes": 240}
+    ]
+    assert changes(fake) == []

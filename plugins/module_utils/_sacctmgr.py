@@ -1,0 +1,34 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""Calls of sacctmgr(1) from a module."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_associations
+
+if t.TYPE_CHECKING:
+    from ansible.module_utils.basic import AnsibleModule
+
+
+def one_line(out: str, err: str) -> str:
+    return " ".join((err or out).split())
+
+
+def read(module: AnsibleModule, cluster: str) -> _slurm_associations.State:
+    """Everything that slurmdbd has for a cluster; ends the module where it does not answer."""
+    outputs = []
+    for words in _slurm_associations.reads(cluster):
+        code, out, err = module.run_command(["sacctmgr", "--noheader", "--parsable2", "--readonly", *words])
+        if code != 0:
+            module.fail_json(msg=f"slurmdbd does not answer: {one_line(out, err)}")
+        outputs.append([line.split("|") for line in out.splitlines() if line])
+    return _slurm_associations.parse(outputs)
+
+
+def change(module: AnsibleModule, words: t.Sequence[str]) -> str:
+    """Run a command that changes something. Returns why it was refused, nothing where it was not."""
+    code, out, err = module.run_command(["sacctmgr", "--immediate", "--quiet", *words])
+    return "" if code == 0 else one_line(out, err)
