@@ -42,6 +42,12 @@ def member_names(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(host for group in GROUPS for host in groups.get(group, [])))
 
 
+def groups_without(groups: t.Mapping[str, t.Sequence[str]], leaving: t.Collection[str]) -> dict[str, list[str]]:
+    """The groups as they are when some nodes have left the cluster; what else a host is for SLURM, it stays."""
+    other = [group for group in GROUPS if group != "slurm_nodes"]
+    return {group: [host for host in hosts if host not in leaving or group in other] for group, hosts in groups.items()}
+
+
 def group_errors(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
     errors = []
     for group, what in (("slurm_controllers", "runs slurmctld"), ("slurm_databases", "runs slurmdbd and its MariaDB")):

@@ -38,9 +38,12 @@ options:
         type: path
         required: true
       state:
-        description: Whether a file or a directory shall be there, or no file.
+        description:
+          - Whether a file or a directory shall be there, or no file.
+          - V(former) takes away a file that the collection made and brings back the one that was there before it, if there was one.
+            A file that is somebody else's by now stays.
         type: str
-        choices: [file, directory, absent]
+        choices: [file, directory, absent, former]
         default: file
       content:
         description: The text of the file, UTF-8.
@@ -114,7 +117,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 FILE_OPTIONS = {
     "path": {"type": "path", "required": True},
-    "state": {"type": "str", "choices": ["file", "directory", "absent"], "default": "file"},
+    "state": {"type": "str", "choices": ["file", "directory", "absent", "former"], "default": "file"},
     "content": {"type": "str"},
     "secret_base64": {"type": "str", "no_log": True},
     "owner": {"type": "str", "default": "root"},
@@ -202,8 +205,14 @@ def compare(item: dict, known_owner: bool) -> dict | None:
         if found[0] == "directory":
             raise Refused(f"{path} shall be absent but is a directory, which this module does not remove")
         return {"item": item, "found": found, "before": shown(found), "after": ""}
-    if found is not None and found[0] != state:
+    if found is not None and state != "former" and found[0] != state:
         raise Refused(f"{path} shall be a {state} but is something else")
+    if state == "former":
+        kept = current(kept_beside(path))
+        gone = found is None or (found[0] == "file" and MARK in found[1])
+        if not gone or (found is None and kept is None):
+            return None
+        return {"item": item, "found": found, "before": shown(found) if found else "", "after": shown(kept) if kept else ""}
     content = b"" if state == "directory" else wanted_bytes(item)
     if found is not None and found[1] == content and (not known_owner or found[2] == attributes(item)):
         return None
@@ -280,7 +289,7 @@ def validate(module: AnsibleModule, change: dict, temporary: str) -> None:
 
 def write(module: AnsibleModule, changes: list[dict]) -> None:
     for change in changes:
-        if change["item"]["state"] != "absent":
+        if change["item"]["state"] in ("file", "directory"):
             attributes(change["item"])  # refuses unknown owners before anything is written
     staged: list[tuple[dict, str]] = []
     made: list[str] = []
@@ -308,6 +317,8 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
         for change in changes:
             if change["item"]["state"] == "absent":
                 os.remove(change["item"]["path"])
+            elif change["item"]["state"] == "former":
+                bring_back(change["item"]["path"])
     finally:
         for _change, temporary in staged:
             remove(temporary)
@@ -315,10 +326,22 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
             os.rmdir(path)
 
 
+def kept_beside(path: str) -> str:
+    return path + ".before-deephdc"
+
+
+def bring_back(path: str) -> None:
+    """Put what was kept in the place of our file, or remove that where nothing was."""
+    if os.path.lexists(kept_beside(path)):
+        os.rename(kept_beside(path), path)
+    else:
+        os.remove(path)
+
+
 def keep_foreign(change: dict) -> None:
     """Keep what somebody else wrote, once, beside the file that takes its place."""
     path, found = change["item"]["path"], change["found"]
-    kept = path + ".before-deephdc"
+    kept = kept_beside(path)
     if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):
         os.link(path, kept)
 

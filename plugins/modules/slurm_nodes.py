@@ -65,32 +65,10 @@ nodes:
   sample: {"gpu1": {"state": "IDLE+DRAIN", "reason": "accelerators: a100 at 0000:41:00.0 (/dev/nvidia1) is missing"}}
 """
 
-import re
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-
-MARK = "accelerators: "
-# What slurmctld itself gives as reason when a node's devices are fewer than configured.
-SLURM_REASON = re.compile(r"gres/\w+ count")
-# Why slurmctld itself takes a node for DOWN, until it registers.
-SLURM_DOWN = re.compile(r"$|Not responding|Node unexpectedly rebooted")
-# States in which the controller has not heard of the node; the flag "*" is NOT_RESPONDING in releases that print it short.
-UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|\*")
-
-
-def parse(output: str) -> dict[str, dict[str, str]]:
-    """State and reason by node name from `scontrol --oneliner show nodes`."""
-    nodes = {}
-    for line in output.splitlines():
-        name = re.match(r"NodeName=(\S+)", line)
-        if not name:
-            continue
-        state = re.search(r" State=(\S+)", line)
-        # The reason may have blanks; it ends with who gave it and when, after which there may be more fields.
-        reason = re.search(r" Reason=(.*?)(?: \[\S+@[0-9T:-]+\].*| Comment=.*| Extra=.*| ReservationName=.*)?\s*$", line)
-        nodes[name.group(1)] = {"state": state.group(1) if state else "", "reason": reason.group(1) if reason else ""}
-    return nodes
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_nodes import MARK, missing, ours, parse
 
 
 def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
@@ -98,15 +76,6 @@ def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
     if code != 0:
         module.fail_json(msg=f"the controller does not tell its nodes: {' '.join((err or out).split())}")
     return parse(out)
-
-
-def missing(nodes: dict[str, dict[str, str]], names: list[str]) -> list[str]:
-    """Nodes the controller has not heard of; one that a person set DOWN with a reason is not waited for."""
-    return [name for name in names if name not in nodes or unheard(nodes[name])]
-
-
-def unheard(node: dict[str, str]) -> bool:
-    return bool(UNHEARD.search(node["state"]) or ("DOWN" in node["state"] and SLURM_DOWN.match(node["reason"])))
 
 
 def wait(module: AnsibleModule, names: list[str]) -> dict[str, dict[str, str]]:
@@ -123,10 +92,6 @@ def wait(module: AnsibleModule, names: list[str]) -> dict[str, dict[str, str]]:
                 "(the usual causes are another munge key, a clock that is off, or a firewall before port 6817 or 6818)."
             )
         time.sleep(0.3)
-
-
-def ours(node: dict[str, str]) -> bool:
-    return node["reason"].startswith(MARK) or bool(SLURM_REASON.match(node["reason"]))
 
 
 def update(module: AnsibleModule, node: str, *settings: str) -> None:

@@ -71,6 +71,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+name:
+  description: The unit.
+  type: str
+  returned: success
+  sample: slurmctld
 action:
   description: What was done, or would be in check mode.
   type: str
@@ -193,7 +198,7 @@ def main() -> None:
                 )
         if module.params["ready"]:
             wait(module, unit, began, action, reasons)
-    module.exit_json(changed=bool(action or enable), action=action or ("enable" if enable else "none"), reasons=reasons)
+    module.exit_json(changed=bool(action or enable), name=unit, action=action or ("enable" if enable else "none"), reasons=reasons)
 
 
 def lives_on(module: AnsibleModule, unit: str) -> bool:

@@ -41,6 +41,11 @@ def test_members_are_listed_once_in_the_order_of_the_groups():
     assert _slurm_inventory.member_names({}) == []
 
 
+def test_groups_without_a_node_that_is_a_login_host_too():
+    groups = {"slurm_nodes": ["gpu1", "gpu2"], "slurm_logins": ["gpu2"], "rack": ["gpu2", "gpu1"]}
+    assert _slurm_inventory.groups_without(groups, ["gpu2"]) == {"slurm_nodes": ["gpu1"], "slurm_logins": ["gpu2"], "rack": ["gpu1"]}
+
+
 # --- groups ---
 
 

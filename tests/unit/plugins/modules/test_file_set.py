@@ -312,3 +312,17 @@ def test_what_somebody_else_wrote_is_kept_once(write, tmp_path):
 def test_diff_shows_no_new_content_that_only_some_may_read(write, tmp_path):
     changed = write({"path": str(tmp_path / "a"), "content": "StoragePass=hunter2", "mode": "0600"})
     assert "hunter2" not in str(changed["diff"]) + str(changed["undo"])
+
+
+def test_former_brings_back_what_was_there_before(write, tmp_path):
+    ours, theirs, fresh = (str(tmp_path / name) for name in ("ours", "theirs", "fresh"))
+    (tmp_path / "ours").write_text("before us\n", encoding="utf-8")
+    (tmp_path / "theirs").write_text("by hand\n", encoding="utf-8")
+    text = "# Made by deephdc.accelerators\n"
+    write({"path": ours, "content": text}, {"path": fresh, "content": text})
+    wanted = [{"path": path, "state": "former"} for path in (ours, theirs, fresh, str(tmp_path / "never"))]
+    predicted = write(*wanted, _ansible_check_mode=True)
+    assert (tmp_path / "fresh").exists()
+    assert write(*wanted)["paths"] == predicted["paths"] == [ours, fresh]
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"ours": "before us\n", "theirs": "by hand\n"}
+    assert write(*wanted)["changed"] is False
