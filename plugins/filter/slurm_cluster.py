@@ -80,7 +80,8 @@ def slurm_cluster_plan(
     Options given on the command line (-e name=value) are text, so they are converted here.
     """
     facts = {host: member_facts(hostvars, host) for host in _slurm_inventory.member_names(groups)}
-    controller, database = groups["slurm_controllers"][0], groups["slurm_databases"][0]
+    controllers, databases = groups["slurm_controllers"], groups["slurm_databases"]
+    controller = controllers[0]
     other_suite = bool(hostvars[controller].get("slurm_packages_suite"))
     errors = _slurm_inventory.fact_errors(facts, controller, boolean(cluster["untested_platforms"]), other_suite)
     addresses = {host: address_of(hostvars[host], own) for host, own in facts.items() if own}
@@ -107,7 +108,7 @@ def slurm_cluster_plan(
     exempt = [str(name) for name in cluster.get("node_ssh_groups") or []]
     errors += _slurm_inventory.locked_out({host: words for host, words in logins.items() if words}, exempt)
     if errors:
-        more = {"names": {}, "controller": "", "release": "", "guarded": [], "ssh_groups": [], "elastic": []}
+        more = {"names": {}, "controllers": [], "release": "", "guarded": [], "ssh_groups": [], "elastic": []}
         return {**_slurm_cluster.nothing(errors, []), **more}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
@@ -132,8 +133,9 @@ def slurm_cluster_plan(
         "policy": policy,
         "rest": bool(groups.get("slurm_rest")),
         "release": installed[controller] or _slurm_cluster.RELEASES.get(platform),
-        "controller": {"name": names[controller], "address": addresses[controller]},
-        "database": {"name": names[database], "address": addresses[database]},
+        "controllers": [{"name": names[host], "address": addresses[host]} for host in controllers],
+        "databases": [{"name": names[host], "address": addresses[host]} for host in databases],
+        "state_directory": _slurm_inventory.state_directory(hostvars[controller]),
         "accept_hardware": [names.get(host, host) for host in accepted],
     }
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
@@ -145,7 +147,7 @@ def slurm_cluster_plan(
         **planned,
         "warnings": warnings,
         "names": names,
-        "controller": addresses[controller],
+        "controllers": [addresses[host] for host in controllers],
         "release": installed[controller],
         "guarded": guarded,
         "ssh_groups": exempt,

@@ -148,21 +148,22 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
     if cloud and cluster["release"] == "22.05":
         parameters.append("cloud_reg_addrs")  # a cloud node's address is the one it registers from; later releases always do so
     defaults = {**_slurm_settings.DEFAULTS, **(_slurm_settings.ELASTIC_DEFAULTS if cloud else {})}
+    if len(cluster["controllers"]) > 1:
+        defaults.update(_slurm_settings.BACKUP_DEFAULTS)
     if _slurm_policy.preempts(policy):
         # Without a type, SLURM would ignore which QOS may preempt which.
         defaults.update(PreemptType="preempt/qos", PreemptMode="REQUEUE")
     ours = {
         "ClusterName": cluster["name"],
-        "SlurmctldHost": f"{cluster['controller']['name']}({cluster['controller']['address']})",
         "SlurmUser": "slurm",
         "AuthType": "auth/munge",
-        "StateSaveLocation": "/var/lib/slurm/slurmctld",
+        "StateSaveLocation": cluster["state_directory"],
         "SlurmdSpoolDir": "/var/lib/slurm/slurmd",
         "ProctrackType": "proctrack/cgroup",
         "TaskPlugin": "task/cgroup,task/affinity",
         "SelectType": "select/cons_tres",
         "AccountingStorageType": "accounting_storage/slurmdbd",
-        "AccountingStorageHost": cluster["database"]["address"],
+        "AccountingStorageHost": cluster["databases"][0]["address"],
         # safe: a job starts only if its GPU minutes last to its end, and none is ended because somebody lowered them.
         "AccountingStorageEnforce": "associations,limits,qos,safe",
         "SlurmctldParameters": _slurm_settings.merged_list(parameters, extra.get("slurmctldparameters")),
@@ -186,6 +187,8 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
     if cloud:
         # Members are a site's own hosts: nobody switches them off.
         ours.update(_slurm_settings.ELASTIC_PROGRAMS, SuspendExcNodes=fold([n["name"] for n in nodes if not is_cloud(n)]))
+    if len(cluster["databases"]) > 1:
+        ours["AccountingStorageBackupHost"] = cluster["databases"][1]["address"]
     types = types_of(nodes)
     shared = sorted({n["sharing"].partition(":")[0] for n in nodes if n["devices"]} - {"exclusive"})
     tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types), *(f"gres/{name}" for name in shared)] if types else []
@@ -195,7 +198,9 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
         ours["GresTypes"] = ",".join(["gpu", *shared])
     if "mps" in shared:
         ours["TaskProlog"] = TASK_PROLOG
-    lines = [f"{key}={value}" for key, value in sorted(ours.items())]
+    # The first is the primary. Without their addresses no backup takes over where a dead host's name does not resolve.
+    lines = [f"SlurmctldHost={one['name']}({one['address']})" for one in cluster["controllers"]]
+    lines += [f"{key}={value}" for key, value in sorted(ours.items())]
     lines.append("# Defaults, overridden by slurm_cluster_settings")
     lines += [f"{key}={value}" for key, value in sorted(defaults.items()) if key.lower() not in extra]
     lines.append("# From slurm_cluster_settings")

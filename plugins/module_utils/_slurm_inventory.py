@@ -31,6 +31,14 @@ GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
 # Minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]]
 TIME = re.compile(r"[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE | re.ASCII)
+# What slurm.conf, a unit file and a shell all read as one word; never the root or one of its own directories.
+PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9_.-]*){2,}")
+PASSWORD = re.compile(r"[^\s\x00-\x1f\x7f#\"'\\=]+")
+
+# The defaults of slurm_controller_state_directory and slurm_controller_state_free_mib; a test compares them with the role's.
+STATE_DIRECTORY = "/var/lib/slurm/slurmctld"
+STATE_FREE_MIB = 256
+
 PARTITION_KEYS = {"name", "group", "cloud", "gpu_types", "gpu_sharing", "default", "max_time", "default_time", "settings"}
 
 MAKE_MUNGE_KEY = "make one with 'openssl rand -base64 128 | tr -d \"\\n\"' and keep it in ansible-vault"
@@ -51,11 +59,13 @@ def groups_without(groups: t.Mapping[str, t.Sequence[str]], leaving: t.Collectio
 def group_errors(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
     errors = []
     for group, what in (("slurm_controllers", "runs slurmctld"), ("slurm_databases", "runs slurmdbd and its MariaDB")):
-        hosts = list(groups.get(group, []))
-        if not hosts:
+        if not groups.get(group):
             errors.append(f"The inventory has no host in the group {group}: name the one that {what}.")
-        elif len(hosts) > 1:
-            errors.append(f"The group {group} has {len(hosts)} hosts ({', '.join(hosts)}), but exactly one {what}: leave one.")
+    databases = groups.get("slurm_databases", [])
+    if len(databases) > 2:
+        errors.append(
+            f"The group slurm_databases has {len(databases)} hosts ({', '.join(databases)}): SLURM knows one slurmdbd and one backup."
+        )
     if not groups.get("slurm_nodes"):
         errors.append("The inventory has no host in the group slurm_nodes: name the hosts that run jobs.")
     return errors
@@ -107,6 +117,79 @@ def delegation_errors(raw_addresses: t.Mapping[str, t.Any]) -> list[str]:
         for host, address in raw_addresses.items()
         if "{{" in str(address) and "inventory_hostname" in str(address)
     ]
+
+
+def state_directory(variables: t.Mapping[str, t.Any]) -> str:
+    """Where a controller keeps its state, by its variables."""
+    return str(variables.get("slurm_controller_state_directory") or STATE_DIRECTORY).rstrip("/")
+
+
+def state_directory_errors(controllers: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """What is wrong with slurm_controller_state_directory; controllers: their variables by host."""
+    errors = []
+    for host, own in controllers.items():
+        if not PATH.fullmatch(state_directory(own)):
+            errors.append(
+                f"slurm_controller_state_directory of {host} is {own['slurm_controller_state_directory']!r}: "
+                "give an absolute path of a directory of its own (letters, digits and '/_.-')."
+            )
+        free = str(own.get("slurm_controller_state_free_mib", STATE_FREE_MIB))
+        if not free.isdecimal():
+            errors.append(f"slurm_controller_state_free_mib of {host} is {free!r}, which is no number of MiB.")
+    if len(controllers) > 1:
+        unset = [host for host, own in controllers.items() if not own.get("slurm_controller_state_directory")]
+        if unset:
+            errors.append(
+                f"slurm_controllers has {len(controllers)} hosts ({', '.join(controllers)}), but slurm_controller_state_directory is not "
+                f"set for {', '.join(unset)}: name a directory in a file system that all of them share, or leave one host."
+            )
+        elif len({state_directory(own) for own in controllers.values()}) > 1:
+            errors.append("slurm_controller_state_directory differs between the hosts of slurm_controllers: give all of them the same.")
+    return errors
+
+
+STORAGE = tuple(f"slurm_database_storage_{name}" for name in ("host", "user", "password", "ca"))
+
+
+def storage_errors(databases: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """What is wrong with the MariaDB outside; databases: the variables of the hosts of slurm_databases. No secret gets into a sentence."""
+    errors = []
+    outside = [host for host, own in databases.items() if own.get("slurm_database_storage_host")]
+    if len(databases) > 1:
+        if len(outside) < len(databases):
+            return [
+                f"slurm_databases has {len(databases)} hosts ({', '.join(databases)}), but slurm_database_storage_host is not set for "
+                f"{', '.join(host for host in databases if host not in outside)}: two slurmdbd need one MariaDB that runs on neither; "
+                "name its host, or leave one host in the group."
+            ]
+        errors += [
+            f"{name} differs between the hosts of slurm_databases: give both the same."
+            for name in STORAGE
+            if len({str(own.get(name, "")) for own in databases.values()}) > 1
+        ]
+    for host in outside:
+        own = {name: str(databases[host].get(name) or "") for name in STORAGE}
+        server = own["slurm_database_storage_host"]
+        if not ADDRESS.fullmatch(server):
+            errors.append(f"slurm_database_storage_host of {host} is {server!r}, which is no name or address.")
+        if own["slurm_database_storage_user"] and not GROUP_NAME.fullmatch(own["slurm_database_storage_user"]):
+            errors.append(f"slurm_database_storage_user of {host} is {own['slurm_database_storage_user']!r}, which is no login name.")
+        if not own["slurm_database_storage_password"]:
+            errors.append(
+                f"slurm_database_storage_password is not set for {host}: put the password of SLURM's account on {server} into "
+                "ansible-vault."
+            )
+        elif not PASSWORD.fullmatch(own["slurm_database_storage_password"]):
+            errors.append(
+                f"slurm_database_storage_password of {host} has characters that slurmdbd.conf can't hold: "
+                "choose one without blanks, quotes, '#', '=' and backslashes."
+            )
+        if "-----BEGIN CERTIFICATE-----" not in own["slurm_database_storage_ca"]:
+            errors.append(
+                f"slurm_database_storage_ca of {host} is no certificate: give the PEM text of the authority that signed the certificate of "
+                f"{server}, such as \"{{{{ lookup('ansible.builtin.file', 'ca.pem') }}}}\"; the password goes over TLS only."
+            )
+    return errors
 
 
 def munge_key_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
@@ -308,6 +391,8 @@ def errors(
     found += munge_key_errors(own)
     found += rest_key_errors(own, groups)
     found += ssh_group_errors(cluster.get("node_ssh_groups") or [])
+    found += state_directory_errors({host: variables[host] for host in groups.get("slurm_controllers", [])})
+    found += storage_errors({host: variables[host] for host in groups.get("slurm_databases", [])})
     found += _slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += partition_errors(cluster["partitions"], groups)
     found += elastic_errors(cluster, [short_name(host) for host in variables]) if not found else []

@@ -26,6 +26,10 @@ DEFAULTS = {
     "SlurmdLogFile": "/var/log/slurm/slurmd.log",
 }
 
+# Where there is a backup controller, which takes over after so many seconds. A restart of the primary, which takes some seconds
+# also on a busy host, must not be taken for its death; SLURM's own 120 s are long for users who wait.
+BACKUP_DEFAULTS = {"SlurmctldTimeout": "60"}
+
 # Where there are cloud nodes: programs that the role slurm_elastic installs (a test compares the paths),
 ELASTIC_PROGRAMS = {
     "ResumeProgram": "/usr/local/libexec/deephdc/slurm_resume",
@@ -51,7 +55,7 @@ OURS = {
     "slurmctldhost": "it comes from the group slurm_controllers",
     "slurmuser": "the distribution's packages run as slurm",
     "authtype": "the role munge provides it",
-    "statesavelocation": "the distribution's packages made the directory",
+    "statesavelocation": "it comes from slurm_controller_state_directory",
     "slurmdspooldir": "the distribution's packages made the directory",
     "nodename": "nodes come from the group slurm_nodes",
     "partitionname": "partitions come from slurm_cluster_partitions",
@@ -61,6 +65,7 @@ OURS = {
     "selecttype": "only select/cons_tres schedules GPUs",
     "accountingstoragetype": "accounting goes to slurmdbd",
     "accountingstoragehost": "it comes from the group slurm_databases",
+    "accountingstoragebackuphost": "it comes from the group slurm_databases",
     "accountingstorageenforce": "associations, limits and QOS are always enforced",
     "healthcheckprogram": "the role slurm_node installs it",
     "prolog": "put your own programs into /etc/slurm/prolog.d on the nodes",

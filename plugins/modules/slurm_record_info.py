@@ -1,18 +1,19 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the record of accelerators that a SLURM controller keeps."""
+"""Read what a SLURM controller keeps: the record of accelerators and slurmctld's state."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_record_info
 version_added: 0.1.0
-short_description: Read which accelerators a SLURM controller promises, and which nodes are busy
+short_description: Read which accelerators a SLURM controller promises, which nodes are busy, and where slurmctld's state is
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the record that the role slurm_cluster keeps on the controller, the accelerators of every node as they were
     configured last. A device that is in it and not in the facts was lost.
+  - Looks at the directory in which slurmctld keeps its state, and at the one that its present configuration names.
 attributes:
   check_mode:
     description: Changes nothing.
@@ -25,6 +26,24 @@ options:
     description: The record.
     type: path
     default: /var/lib/deephdc/slurm_accelerators
+  state_directory:
+    description: Where slurmctld shall keep its state.
+    type: path
+    default: /var/lib/slurm/slurmctld
+  conf:
+    description: The slurm.conf that slurmctld runs with now.
+    type: path
+    default: /etc/slurm/slurm.conf
+  stamp:
+    description: The file in which slurmctld's unit notes the state directory that slurmctld was started with last.
+    type: path
+    default: /var/lib/deephdc/slurm_state
+  user:
+    description:
+      - The user that slurmctld runs as.
+      - The directories are looked at as that user, since root may be nobody on a shared file system.
+    type: str
+    default: slurm
 """
 
 EXAMPLES = r"""
@@ -44,11 +63,24 @@ busy:
   elements: str
   returned: always
   sample: [gpu1]
+recorded_at:
+  description: When the record was written last, in seconds since 1970; 0 where there is none.
+  type: float
+  returned: always
+state:
+  description:
+    - Whether slurmctld runs (C(runs)) and its directory has a state (C(has_state)), where that was copied from (C(copied_from)),
+      who else owns the directory (C(foreign)), how much is free there (C(free_mib)).
+    - The directory of the present configuration (C(former)), which state it has (C(former_is)) and its size (C(former_mib)).
+    - With which directory slurmctld was started last (C(started_with)).
+  type: dict
+  returned: always
 """
 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_state
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand
 
 
@@ -62,16 +94,30 @@ def busy_nodes(module: AnsibleModule) -> list[str]:
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"path": {"type": "path", "default": "/var/lib/deephdc/slurm_accelerators"}},
+        argument_spec={
+            "path": {"type": "path", "default": "/var/lib/deephdc/slurm_accelerators"},
+            "state_directory": {"type": "path", "default": "/var/lib/slurm/slurmctld"},
+            "conf": {"type": "path", "default": "/etc/slurm/slurm.conf"},
+            "stamp": {"type": "path", "default": "/var/lib/deephdc/slurm_state"},
+            "user": {"type": "str", "default": "slurm"},
+        },
         supports_check_mode=True,
     )
     path = module.params["path"]
-    record = ""
+    record, recorded_at = "", 0.0
     if os.path.exists(path):
         # A damaged one is told by the plan, in one sentence.
         with open(path, encoding="utf-8", errors="replace") as file:
             record = file.read()
-    module.exit_json(changed=False, record=record, busy=busy_nodes(module) if record else [])
+        recorded_at = os.stat(path).st_mtime
+    state = _slurm_state.look(*(module.params[name] for name in ("state_directory", "conf", "stamp", "user")))
+    module.exit_json(
+        changed=False,
+        record=record,
+        recorded_at=recorded_at,
+        busy=busy_nodes(module) if record else [],
+        state={**state, "runs": module.run_command(["systemctl", "is-active", "--quiet", "slurmctld"])[0] == 0},
+    )
 
 
 if __name__ == "__main__":

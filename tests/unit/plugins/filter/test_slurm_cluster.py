@@ -76,7 +76,7 @@ def test_plan_uses_the_hosts_own_names_and_addresses(hostvars):
     found = plan(hostvars, partitions=[{"name": "small", "group": "small"}])
     assert found["errors"] == []
     assert found["names"] == {"head": "ctl", "gpu1": "n1", "gpu2": "n2"}
-    assert found["controller"] == "10.0.0.1"
+    assert found["controllers"] == ["10.0.0.1"]
     assert [line.split()[:2] for line in node_lines(found)] == [
         ["NodeName=n1", "NodeAddr=10.0.0.11"],
         ["NodeName=n2", "NodeAddr=10.0.0.12"],
@@ -306,3 +306,19 @@ def test_settings_that_access_needs_are_added_to_the_sites(hostvars):
     assert found["PrologFlags"] == "Alloc,Contain"
     assert found["AuthAltTypes"] == "auth/jwt"
     assert found["AuthAltParameters"] == "jwt_key=/etc/slurm/jwt_hs256.key,disable_token_creation"
+
+
+def test_two_controllers_and_databases(hostvars):
+    hostvars["gpu1"]["slurm_controller_state_directory"] = hostvars["head"]["slurm_controller_state_directory"] = "/srv/state/"
+    found = plan(hostvars, groups={**GROUPS, "slurm_controllers": ["head", "gpu1"], "slurm_databases": ["gpu1", "head"]})
+    assert found["controllers"] == ["10.0.0.1", "10.0.0.11"]
+    lines = found["files"]["slurm.conf"].splitlines()
+    assert [line for line in lines if line.startswith("SlurmctldHost")] == ["SlurmctldHost=ctl(10.0.0.1)", "SlurmctldHost=n1(10.0.0.11)"]
+    for line in (
+        "StateSaveLocation=/srv/state",
+        "AccountingStorageHost=10.0.0.11",
+        "AccountingStorageBackupHost=10.0.0.1",
+        "SlurmctldTimeout=60",
+    ):
+        assert line in lines
+    assert "SlurmctldTimeout" not in plan(hostvars)["files"]["slurm.conf"]

@@ -22,8 +22,9 @@ def gpus(count, **changes):
 def cluster(**changes):
     return {
         "name": "physics",
-        "controller": {"name": "head", "address": "10.255.0.1"},
-        "database": {"name": "store", "address": "10.255.0.2"},
+        "controllers": [{"name": "head", "address": "10.255.0.1"}],
+        "databases": [{"name": "store", "address": "10.255.0.2"}],
+        "state_directory": "/var/lib/slurm/slurmctld",
         "partitions": [{"name": "batch", "default": True}],
         "settings": {},
         "cgroup_settings": {},

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import base64
+import pathlib
 
 import pytest
+import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_inventory
 
 KEY = base64.b64encode(bytes(128)).decode()
@@ -59,11 +61,13 @@ def test_groups_without_a_node_that_is_a_login_host_too():
         ),
         (
             {"slurm_controllers": ["head", "login"]},
-            "The group slurm_controllers has 2 hosts (head, login), but exactly one runs slurmctld: leave one.",
+            "slurm_controllers has 2 hosts (head, login), but slurm_controller_state_directory is not set for head, login: "
+            "name a directory in a file system that all of them share, or leave one host.",
         ),
         (
             {"slurm_databases": ["head", "login"]},
-            "The group slurm_databases has 2 hosts (head, login), but exactly one runs slurmdbd and its MariaDB: leave one.",
+            "slurm_databases has 2 hosts (head, login), but slurm_database_storage_host is not set for head, login: "
+            "two slurmdbd need one MariaDB that runs on neither; name its host, or leave one host in the group.",
         ),
     ],
 )
@@ -342,6 +346,66 @@ def test_variables_of_a_host_may_differ():
     assert errors(variables={"gpu1": own}) == []
 
 
+# --- two controllers, two databases ---
+
+
+def state_errors(*directories):
+    own = {f"c{number}": {"slurm_controller_state_directory": path} for number, path in enumerate(directories)}
+    return _slurm_inventory.state_directory_errors(own)
+
+
+def test_state_directory_of_several_controllers():
+    assert state_errors(None) == state_errors("/srv/state") == state_errors("/srv/state/", "/srv/state") == []
+    assert "is not set for c1: " in only(state_errors("/srv/state", None))
+    assert only(state_errors("/srv/a", "/srv/b")).startswith("slurm_controller_state_directory differs between the hosts of ")
+
+
+@pytest.mark.parametrize("path", ["/", "/srv", "state", "/srv/../etc", "/srv/a b", "/srv/a\nb", "/srv/$(id)", 5])
+def test_state_directory_that_is_none(path):
+    assert only(state_errors(path)).startswith("slurm_controller_state_directory of c0 is ")
+
+
+STORAGE = {
+    "slurm_database_storage_host": "db",
+    "slurm_database_storage_password": "geheim",
+    "slurm_database_storage_ca": "-----BEGIN CERTIFICATE-----\n",
+}
+
+
+def storage_errors(**changes):
+    return _slurm_inventory.storage_errors({"d1": STORAGE, "d2": {**STORAGE, **changes}})
+
+
+def test_right_database_outside():
+    assert storage_errors() == []
+    assert _slurm_inventory.storage_errors({"d1": {}}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        (
+            "password",
+            "",
+            "slurm_database_storage_password is not set for d2: put the password of SLURM's account on db into ansible-vault.",
+        ),
+        ("password", "geheim #1", "slurm_database_storage_password of d2 has characters that slurmdbd.conf can't hold: "),
+        ("ca", "", "slurm_database_storage_ca of d2 is no certificate: "),
+        ("user", "a b", "slurm_database_storage_user of d2 is 'a b', which is no login name."),
+    ],
+)
+def test_mistakes_in_the_database_outside(name, value, sentence):
+    differs, mistake = storage_errors(**{f"slurm_database_storage_{name}": value})
+    assert differs == f"slurm_database_storage_{name} differs between the hosts of slurm_databases: give both the same."
+    assert mistake.startswith(sentence) and "geheim" not in mistake
+
+
+def test_three_databases():
+    assert "SLURM knows one slurmdbd and one backup." in " ".join(
+        _slurm_inventory.group_errors({**GROUPS, "slurm_databases": ["a", "b", "c"]})
+    )
+
+
 # --- facts ---
 
 
@@ -428,3 +492,13 @@ def test_who_would_lock_themselves_out_is_told_before():
         "in slurm_cluster_node_ssh_groups (sudo), or name one of deploy's groups there."
     )
     assert _slurm_inventory.locked_out(logins, ["wheel", "users", "sudo"]) == []
+
+
+def test_defaults_are_those_of_the_role():
+    """The roles slurm_cluster and slurm_controller need them both; neither sees the other's defaults."""
+    roles = pathlib.Path(__file__).resolve().parents[4] / "roles"
+    defaults = yaml.safe_load((roles / "slurm_controller/defaults/main.yml").read_text(encoding="utf-8"))
+    wanted = (_slurm_inventory.STATE_DIRECTORY, _slurm_inventory.STATE_FREE_MIB)
+    assert (defaults["slurm_controller_state_directory"], defaults["slurm_controller_state_free_mib"]) == wanted
+    variables = (roles / "slurm_cluster/vars/main.yml").read_text(encoding="utf-8")
+    assert f"default('{wanted[0]}', true)" in variables and f"default({wanted[1]})" in variables

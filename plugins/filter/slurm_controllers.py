@@ -1,0 +1,22 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""A filter that makes one view of what the controllers of a SLURM cluster tell."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_controllers
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+
+
+def slurm_controllers_told(results: t.Sequence[t.Mapping[str, t.Any]], directory: str, needed_mib: t.Any) -> dict[str, t.Any]:
+    """Numbers given on the command line are text, so they are converted here."""
+    return _slurm_controllers.told(results, directory.rstrip("/"), int(needed_mib))
+
+
+class FilterModule:
+    """What the controllers tell before a host is changed."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"slurm_controllers_told": as_filter(slurm_controllers_told)}

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""What the controllers of a SLURM cluster tell of themselves before a host is changed: pure functions."""
+
+from __future__ import annotations
+
+import typing as t
+
+# Without the state, slurmctld knows no job and ends all that still run.
+LOSS = "without it slurmctld would end every job"
+
+
+def told(results: t.Sequence[t.Mapping[str, t.Any]], directory: str, needed_mib: int) -> dict[str, t.Any]:
+    """One view of what slurm_record_info returned in a loop over the controllers.
+
+    Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), busy,
+    errors (sentences that stop the run), lost (those that a restored backup heals) and move: empty, or where the state is
+    copied from (host, from) and on which hosts slurmctld runs (stop).
+    """
+    answers = {str(result["item"]): result for result in results if not result.get("unreachable")}
+    silent = [str(result["item"]) for result in results if result.get("unreachable")]
+    if not answers:
+        sentence = f"No host of slurm_controllers answers ({', '.join(silent)}): bring one up, then run again."
+        return {"answering": [], "configured": [], "record": "", "busy": [], "errors": [sentence], "lost": [], "move": {}}
+    # One that was away while the others were changed has an older record.
+    newest = max(answers.values(), key=lambda result: float(result["recorded_at"]))
+    states = {host: result["state"] for host, result in answers.items()}
+    sources = [host for host, state in states.items() if state["former"] and state["former"] != directory and state["former_is"] != ""]
+    errors = directory_errors(states, directory)
+    errors += move_errors(states, directory, sources, silent) if sources else []
+    needed = needed_mib + max((states[host]["former_mib"] for host in sources), default=0)
+    errors += space_errors(states, directory, needed)
+    move: dict[str, t.Any] = {}
+    if sources and not errors:
+        # Backups first, so that none takes over while the primary stops.
+        running = [host for host, state in reversed(list(states.items())) if state["runs"]]
+        move = {"host": sources[0], "from": states[sources[0]]["former"], "stop": running}
+    return {
+        "answering": list(answers),
+        "configured": [host for host, state in states.items() if state["former"]],
+        "record": newest["record"],
+        "busy": sorted({name for result in answers.values() for name in result["busy"]}),
+        "errors": errors,
+        "lost": [] if sources else loss_errors(states, directory),
+        "move": move,
+    }
+
+
+def directory_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -> list[str]:
+    return [
+        f"{host}: {directory} (slurm_controller_state_directory) is not empty and belongs to {state['foreign']}: "
+        f"name a directory of its own, such as {directory}/slurm."
+        for host, state in states.items()
+        if state["foreign"]
+    ]
+
+
+def space_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, needed: int) -> list[str]:
+    return [
+        f"{host}: the file system of {directory} has {state['free_mib']} MiB free, but slurmctld needs {needed} MiB to save its state: "
+        "free space there, or set slurm_controller_state_free_mib lower; nothing was changed."
+        for host, state in states.items()
+        if state["free_mib"] < needed
+    ]
+
+
+def loss_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -> list[str]:
+    """A directory that is empty although slurmctld ran with it, as where the shared file system is not mounted."""
+    return [
+        f"{host}: {directory} has no state of slurmctld although slurmctld ran with it, and {LOSS}: mount its file system there, "
+        "or restore a backup; to begin without the former jobs, remove /var/lib/deephdc/slurm_state there."
+        for host, state in states.items()
+        if state["started_with"] == directory and not state["has_state"]
+    ]
+
+
+def move_errors(
+    states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, sources: t.Sequence[str], silent: t.Sequence[str]
+) -> t.Iterator[str]:
+    """Why a state can't be moved; sources: hosts whose slurm.conf names another directory that has a state."""
+    former = states[sources[0]]["former"]
+    moves = f"slurm_controller_state_directory moves the state from {former} to {directory}"
+    if len({(states[host]["former"], states[host]["former_is"]) for host in sources}) > 1:
+        yield (
+            f"{moves}, but {' and '.join(sources)} each have a state of their own: stop slurmctld where the outdated one is "
+            "and move that one away, then run again."
+        )
+    if silent:
+        yield (
+            f"{moves}, but {', '.join(silent)} may run slurmctld and does not answer: bring it up, or take it out of "
+            "slurm_controllers, then run again."
+        )
+    for host, state in states.items():
+        if state["has_state"] and state["copied_from"] != former:
+            yield (
+                f"{moves}, but on {host} {directory} has a state already, and slurmctld runs with the other: "
+                f"move the outdated one away, for example 'mv {directory} {directory}.old', then run again."
+            )
+            return

@@ -1,0 +1,183 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Make the directory of slurmctld's state, see that controllers share it, copy a state into it."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_state_directory
+version_added: 0.1.0
+short_description: Make the directory of slurmctld's state and see that controllers share it
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Makes the directory (C(StateSaveLocation)), for slurmctld's user alone, and sees that this user can write there.
+  - Sees that several controllers share it, by a token that one of them writes and the others read.
+  - Copies a state from another directory. Nothing is ever removed but what an earlier copy by this module left.
+  - Directories are used as slurmctld's user, since root may be nobody on a shared file system.
+attributes:
+  check_mode:
+    description: Predicts whether the directory would be made or changed; writes no token and copies nothing.
+    support: full
+  diff_mode:
+    description: Shows owner and mode.
+    support: full
+options:
+  path:
+    description: The directory, of an absolute path.
+    type: path
+    required: true
+  user:
+    description: The user that slurmctld runs as.
+    type: str
+    default: slurm
+  token:
+    description: What one controller writes and the others must find there; empty where there is only one.
+    type: str
+    default: ""
+  token_of:
+    description: Inventory name of the host that writes the O(token). Empty on that host itself.
+    type: str
+    default: ""
+  patience:
+    description: Seconds that a file system gets to show here what another host wrote.
+    type: float
+    default: 10.0
+  copy_from:
+    description:
+      - Directory whose state is copied here. slurmctld must not run meanwhile, and this directory must have no state but an unfinished copy
+        by this module.
+    type: path
+seealso:
+  - module: deephdc.accelerators.slurm_record_info
+"""
+
+EXAMPLES = r"""
+- name: See that both controllers share the directory
+  deephdc.accelerators.slurm_state_directory:
+    path: /srv/slurm/state
+    token: "{{ token_of_this_run }}"
+    token_of: "{{ '' if item == 'head1' else 'head1' }}"
+  delegate_to: "{{ item }}"
+  loop: [head1, head2]
+"""
+
+RETURN = r"""
+copied:
+  description: Whether a state was copied, or would be in check mode.
+  type: bool
+  returned: always
+"""
+
+import os
+import pwd
+import stat
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_state
+
+MODE = 0o700
+
+
+class Refused(Exception):
+    """The directory can't be used; the text says why in one sentence."""
+
+
+def attributes(path: str) -> tuple[int, int] | None:
+    """Owner and mode, None where there is nothing."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        raise Refused(f"{path} is no directory")
+    return found.st_uid, stat.S_IMODE(found.st_mode)
+
+
+def make(path: str, user: str, entry: pwd.struct_passwd) -> None:
+    try:
+        os.makedirs(path, mode=0o755, exist_ok=True)
+        os.chown(path, entry.pw_uid, entry.pw_gid)
+        os.chmod(path, MODE)
+    except OSError as error:
+        raise Refused(
+            f"{path} can't be made on this host ({error.strerror}), as where a shared file system does not let root in: make it on "
+            f"the file server, owned by the user {user} ({entry.pw_uid}) with mode 0700, then run again"
+        ) from None
+
+
+def write(path: str, name: str, text: str) -> None:
+    """Write a file as a running slurmctld would; it also tells a full or read-only file system."""
+    try:
+        with open(os.path.join(path, name), "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise Refused(
+            f"slurmctld can't write in {path} on this host ({error.strerror}): mount its file system writable and with space"
+        ) from None
+
+
+def share(path: str, token: str, of: str, patience: float) -> None:
+    """Write the token, or see the one that another host wrote."""
+    if not of:
+        write(path, _slurm_state.SHARED, token)
+        return
+    write(path, f"{_slurm_state.SHARED}_here", "")
+    os.unlink(os.path.join(path, f"{_slurm_state.SHARED}_here"))
+    deadline = time.monotonic() + patience
+    while _slurm_state.read(os.path.join(path, _slurm_state.SHARED)) != token:
+        if time.monotonic() > deadline:
+            raise Refused(
+                f"{path} here is not the directory that {of} has under this path, so the controllers would not know each other's jobs: "
+                "mount the same shared file system on both (slurm_controller_state_directory)"
+            )
+        time.sleep(0.2)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "user": {"type": "str", "default": "slurm"},
+            "token": {"type": "str", "default": "", "no_log": False},
+            "token_of": {"type": "str", "default": "", "no_log": False},
+            "patience": {"type": "float", "default": 10.0},
+            "copy_from": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    path, user, source = module.params["path"], module.params["user"], module.params["copy_from"]
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        if not module.check_mode:
+            module.fail_json(msg=f"this host has no user {user}: install slurmctld first")
+        entry = None  # the package that brings it is not installed yet
+    try:
+        found = attributes(path)
+        right = found is not None and entry is not None and found == (entry.pw_uid, MODE)
+        if not module.check_mode and entry:
+            if not right:
+                make(path, user, entry)
+            with _slurm_state.as_user(user):
+                if module.params["token"]:
+                    share(path, module.params["token"], module.params["token_of"], module.params["patience"])
+                if source:
+                    _slurm_state.copy(source, path)
+    except Refused as reason:
+        module.fail_json(msg=f"{reason}.")
+    except OSError as error:
+        module.fail_json(msg=f"The state in {source} could not be copied to {path}: {error}.")
+    before = "absent\n" if found is None else f"{found[0]} {found[1]:04o}\n"
+    module.exit_json(
+        changed=not right or bool(source),
+        copied=bool(source),
+        diff={"before_header": path, "after_header": path, "before": before, "after": before if right else f"{user} {MODE:04o}\n"},
+    )
+
+
+if __name__ == "__main__":
+    main()
