@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# Made by deephdc.accelerators.
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Write the state of a node's GPUs as Prometheus metrics, for the textfile collector of the node exporter.
+
+usage: gpu_metrics.py FILE [DEVICES]
+
+DEVICES lists what SLURM schedules here, a line "type PCI-address file" for each (/etc/slurm/gpu_devices).
+What the GPU itself measures comes from nvidia-smi, where there is one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+
+from prometheus_text import Metrics, publish
+
+# Seconds: nvidia-smi hangs when a GPU does.
+TIMEOUT = 20.0
+DEVICES = "/etc/slurm/gpu_devices"
+
+# Field of nvidia-smi's query, metric, its kind, what it is, factor to the base unit.
+READINGS = (
+    ("utilization.gpu", "gpu_utilization_ratio", "gauge", "Part of the time in which a kernel ran.", 0.01),
+    ("memory.used", "gpu_memory_used_bytes", "gauge", "Memory in use.", 1 << 20),
+    ("memory.total", "gpu_memory_bytes", "gauge", "Memory of the GPU.", 1 << 20),
+    ("temperature.gpu", "gpu_temperature_celsius", "gauge", "Temperature of the GPU.", 1),
+    ("power.draw", "gpu_power_watts", "gauge", "Power draw.", 1),
+    (
+        "ecc.errors.uncorrected.volatile.total",
+        "gpu_ecc_uncorrected_errors",
+        "gauge",
+        "Uncorrected memory errors since the driver was loaded.",
+        1,
+    ),
+)
+
+
+def is_device(path: str) -> bool:
+    try:
+        return stat.S_ISCHR(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def scheduled(lines: list[str]) -> list[tuple[str, str, str]]:
+    """Type, PCI address and file of each device that SLURM schedules."""
+    words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+    return [(kind, address, file) for kind, address, file, *_rest in words]
+
+
+def read(query: str) -> list[list[str]] | None:
+    """Rows of nvidia-smi, None if it does not answer."""
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+
+
+def address_of(bus_id: str) -> str:
+    """nvidia-smi's 00000000:41:00.0 as the kernel writes it."""
+    return bus_id.lower()[-12:]
+
+
+def metrics(devices: list[tuple[str, str, str]]) -> Metrics:
+    text = Metrics()
+    text.add("gpu_status_timestamp_seconds", "gauge", "When the GPUs were looked at.", int(time.time()))
+    for kind, address, file in devices:
+        what = "Whether the file of a device that SLURM schedules is there."
+        text.add("gpu_device_present", "gauge", what, int(is_device(file)), type=kind, pci_address=address, file=file)
+    if not shutil.which("nvidia-smi"):
+        return text
+    rows = read(",".join(["pci.bus_id", *(field for field, *_rest in READINGS)]))
+    text.add("gpu_reader_up", "gauge", "Whether nvidia-smi answers.", int(rows is not None), reader="nvidia-smi")
+    for row in rows or []:
+        for (_field, name, kind, what, factor), value in zip(READINGS, row[1:]):
+            try:
+                text.add(name, kind, what, float(value) * factor, pci_address=address_of(row[0]))
+            except ValueError:
+                continue  # "[N/A]": this GPU does not measure it
+    return text
+
+
+if __name__ == "__main__":
+    with open(sys.argv[2] if len(sys.argv) > 2 else DEVICES, encoding="utf-8") as listed:
+        present = scheduled(listed.readlines())
+    publish(metrics(present), sys.argv[1])
