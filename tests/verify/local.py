@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,24 +92,38 @@ class Cluster:
     def killed_playbook(self, playbook: str, chance: random.Random, tasks: int, **options: Any) -> str:
         """Start a playbook and kill it with SIGKILL during a random one of its tasks; returns that task's name."""
         fatal = chance.randint(1, tasks)
+        killed = []
+
+        def kill(name: str, number: int, process: subprocess.Popen[str]) -> None:
+            if number == fatal:
+                time.sleep(chance.random())
+                os.killpg(process.pid, signal.SIGKILL)
+                killed.append(name)
+
+        code, output = self.watched_playbook(playbook, kill, **options)
+        assert code == -signal.SIGKILL, f"the run ended by itself before task {fatal}: {output[-3000:]}"
+        return killed[0]
+
+    def watched_playbook(
+        self, playbook: str, on_task: Callable[[str, int, subprocess.Popen[str]], None], *arguments: str, **options: Any
+    ) -> tuple[int, str]:
+        """Run a playbook and call on_task(name, number, process) when a task begins; returns exit code and output."""
+        lines = []
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(options.get("variables") or {}, file)
             file.flush()
-            words = self.command(playbook, ["-e", f"@{file.name}"], options.get("inventories", ("hosts.yml",)))
+            words = self.command(playbook, [*arguments, "-e", f"@{file.name}"], options.get("inventories", ("hosts.yml",)))
             with subprocess.Popen(
                 words, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
             ) as process:
                 assert process.stdout
-                seen, name = 0, ""
+                seen = 0
                 for line in process.stdout:
+                    lines.append(line)
                     if line.startswith("TASK ["):
-                        seen, name = seen + 1, line.split("]")[0][6:]
-                        if seen == fatal:
-                            time.sleep(chance.random())
-                            os.killpg(process.pid, signal.SIGKILL)
-                            break
-        assert process.returncode == -signal.SIGKILL, f"the run ended by itself before task {fatal}"
-        return name
+                        seen += 1
+                        on_task(line.split("]")[0][6:], seen, process)
+        return process.returncode, "".join(lines)
 
 
 def changed(output: str) -> list[str]:

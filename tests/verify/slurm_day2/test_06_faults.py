@@ -1,0 +1,100 @@
+"""Faults that each end in one sentence with cause and remedy, lose nothing, and are healed by a plain run."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+from local import Cluster, changed
+from slurm_jobs import ended, submit
+
+SITE = "playbooks/slurm.yml"
+UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived"
+
+
+@pytest.fixture
+def job(cluster: Cluster):
+    """A GPU job of ada's on gpu1 that must live through the fault, with its accounting."""
+    number = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
+    cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
+    yield number
+    assert cluster.out("ctl1", f"squeue -h -j {number} -o %T") == "RUNNING"
+    cluster.out("gpu1", "touch /tmp/end-now; sleep 1; rm /tmp/end-now")
+    (row,) = ended(cluster, number)
+    assert row["State"] == "COMPLETED"
+    assert "gres/gpu:a100=1" in row["AllocTRES"]
+    assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{number}_4294967294.out")
+
+
+def words(output: str) -> str:
+    return " ".join(output.split())
+
+
+def healed(cluster: Cluster) -> None:
+    """A plain run makes everything good, and the next one has nothing to do."""
+    cluster.playbook(SITE, "--skip-tags", "validate")
+    for node, state in (("gpu1", "mix"), ("gpu2", "idle")):
+        cluster.until("ctl1", f"sinfo -h -n {node} -p all -o %t", state)
+    assert changed(cluster.playbook(SITE)) == []
+
+
+def test_another_munge_key_on_one_node(cluster: Cluster, job: str):
+    cluster.out("gpu2", "head -c 128 /dev/urandom > /etc/munge/munge.key; systemctl restart munge")
+    output = cluster.playbook(SITE, "--tags", "slurm_cluster,slurm_node", succeeds=False)
+    sentence = "The munge key of this host is not that of ctl1: run the playbook with the tag munge, which installs the cluster's key."
+    assert sentence in words(output)
+    assert "Left as they were or half done: gpu2." in words(output)
+    healed(cluster)
+
+
+def test_clock_an_hour_off_on_one_node(cluster: Cluster, job: str):
+    """The containers share a clock, so it is munge alone that sees another one."""
+    cluster.out("gpu2", "apt-get install -qq -y --no-install-recommends libfaketime", timeout=180)
+    dropin = "/run/systemd/system/munge.service.d/skew.conf"
+    library = cluster.out("gpu2", "dpkg -L libfaketime | grep 'libfaketime.so.1$'")
+    cluster.out(
+        "gpu2",
+        f"mkdir -p $(dirname {dropin}); printf '[Service]\\nEnvironment=LD_PRELOAD={library} FAKETIME=+1h\\n' > {dropin};"
+        "systemctl daemon-reload; systemctl restart munge",
+    )
+    try:
+        output = cluster.playbook(SITE, succeeds=False)
+    finally:
+        cluster.out("gpu2", f"rm {dropin}; systemctl daemon-reload; systemctl restart munge")
+    assert "s ahead of that of ctl1, too far for munge: set it right (timedatectl, chrony), then run again." in words(output)
+    assert "Left as they were or half done: gpu2." in words(output)
+    assert "a100 on gpu1: /dev/nvidia" in words(output), "the rest was done and proved"
+    healed(cluster)
+
+
+def test_database_gone_for_a_minute(cluster: Cluster, job: str):
+    cluster.out("db", "systemctl stop mariadb")
+    began = time.monotonic()
+    try:
+        short = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu2", "sleep 1")
+        cluster.until("ctl1", f"scontrol -o show job {short}", "JobState=COMPLETED")
+        output = cluster.playbook(SITE, "--tags", "slurm_cluster", succeeds=False)
+        assert "slurmdbd does not answer" in words(output)
+        time.sleep(max(0.0, 60 - (time.monotonic() - began)))
+    finally:
+        cluster.out("db", "systemctl start mariadb")
+    (row,) = ended(cluster, short)
+    assert (row["State"], row["NodeList"]) == ("COMPLETED", "gpu2")
+    healed(cluster)
+
+
+def test_node_that_goes_away_during_the_run(cluster: Cluster, job: str):
+    def cut(task: str, _number: int, _process: subprocess.Popen[str]) -> None:
+        if task.endswith("Install slurmd"):
+            subprocess.run(["docker", "kill", f"{cluster.label}-gpu2"], check=True, stdout=subprocess.DEVNULL)
+
+    code, output = cluster.watched_playbook(SITE, cut)
+    try:
+        assert code != 0
+        assert "Left as they were or half done: gpu2." in words(output)
+        assert "a100 on gpu1: /dev/nvidia" in words(output), "the rest was done and proved"
+    finally:
+        subprocess.run(["docker", "start", f"{cluster.label}-gpu2"], check=True, stdout=subprocess.DEVNULL)
+    cluster.until("gpu2", "systemctl is-system-running", "running")
+    healed(cluster)
