@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
