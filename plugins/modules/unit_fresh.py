@@ -89,18 +89,29 @@ reasons:
   sample: ["/etc/slurm/slurm.conf is newer than the running process"]
 """
 
+import glob
 import hashlib
 import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-PROPERTIES = "LoadState,ActiveState,UnitFileState,NeedDaemonReload,ExecMainPID,ExecMainStartTimestampMonotonic"
+PROPERTIES = "LoadState,ActiveState,UnitFileState,NeedDaemonReload,DropInPaths,ExecMainPID,ExecMainStartTimestampMonotonic"
+
+UNIT_FILES = "/etc/systemd/system"
 
 
 def show(module: AnsibleModule, unit: str) -> dict[str, str]:
     out = module.run_command(["systemctl", "show", "-p", PROPERTIES, unit], check_rc=True)[1]
     return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+
+
+def unread(unit: str, state: dict[str, str]) -> bool:
+    """Whether systemd has not read the unit's files. It does not notice the first drop-in of a unit that it knows already."""
+    name = unit if "." in unit else f"{unit}.service"
+    known = state.get("DropInPaths", "").split()
+    dropins = glob.glob(f"{UNIT_FILES}/{name}.d/*.conf")
+    return state["NeedDaemonReload"] == "yes" or (state["LoadState"] == "loaded" and not set(dropins) <= set(known))
 
 
 def wrong_copies(copies: dict[str, str]) -> list[str]:
@@ -177,7 +188,7 @@ def main() -> None:
         reasons = stale(state, module.params["files"])
         if not reasons:
             reasons = settled_copies(module.params["copies"], 0 if module.check_mode else module.params["settle"])
-        if state["NeedDaemonReload"] == "yes":
+        if unread(unit, state):
             reasons.append("its unit files changed")
     action = None if not reasons else "restart" if running else "start"
     enable = state["UnitFileState"] in ("disabled", "")
@@ -185,7 +196,7 @@ def main() -> None:
         reasons.append("it was not enabled")
 
     if not module.check_mode:
-        if state["NeedDaemonReload"] == "yes":
+        if unread(unit, state):
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
         if enable:
             module.run_command(["systemctl", "enable", unit], check_rc=True)

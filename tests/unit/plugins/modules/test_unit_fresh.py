@@ -97,6 +97,16 @@ def test_changed_unit_file_is_loaded_before_the_restart(unit):
     assert result["did"] == ["daemon-reload", *RESTART]
 
 
+def test_first_drop_in_of_a_loaded_unit_restarts(unit, tmp_path, monkeypatch):
+    """systemd says NeedDaemonReload=no of it."""
+    monkeypatch.setattr(unit_fresh, "UNIT_FILES", str(tmp_path))
+    dropin = tmp_path / "slurmctld.service.d/deephdc.conf"
+    dropin.parent.mkdir()
+    dropin.write_text("[Service]\n")
+    assert unit(DropInPaths="/usr/lib/systemd/system/service.d/10.conf")["did"] == ["daemon-reload", *RESTART]
+    assert unit(DropInPaths=f"/usr/lib/systemd/system/service.d/10.conf {dropin}")["did"] == []
+
+
 @pytest.mark.parametrize("state", ["disabled", ""])
 def test_unit_is_enabled_without_a_restart(unit, state):
     result = unit(UnitFileState=state)
