@@ -1,0 +1,193 @@
+"""What operators do to nodes while jobs run: drain, resume, remove; and what a report of the site's drift says."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from local import Cluster, changed
+from slurm_jobs import submit
+
+CONTROLLER = "ctl1"
+# A job that runs until it is told to end, so that a test neither waits for it nor outlasts it.
+UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done'"
+TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
+
+
+def states(cluster: Cluster) -> dict[str, str]:
+    lines = cluster.out(CONTROLLER, "sinfo -h -N -p all -o '%N|%T|%E'").splitlines()
+    return {name: f"{state.rstrip('*')} {reason}" for name, state, reason in (line.split("|") for line in lines)}
+
+
+def running(cluster: Cluster, node: str) -> str:
+    job = submit(cluster, f"--gres=gpu:a100:1 --nodelist={node}", UNTIL_TOLD)
+    cluster.until(CONTROLLER, f"squeue -h -j {job} -o %T", "RUNNING")
+    return job
+
+
+def told(output: str) -> str:
+    return " ".join(output.split())
+
+
+def completed(cluster: Cluster, job: str) -> None:
+    cluster.until(CONTROLLER, f"sacct -X -P -n -j {job} -o State", "COMPLETED")
+
+
+@pytest.fixture
+def unreachable(tmp_path: Path) -> str:
+    """An inventory that says of gpu2 what is right no more, as when the host is gone."""
+    path = tmp_path / "gone.yml"
+    gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    path.write_text(json.dumps({"all": {"children": {"local_hosts": {"hosts": {"gpu2": gone}}}}}), encoding="utf-8")
+    return str(path)
+
+
+def test_draining_waits_for_jobs_and_ends_none(cluster: Cluster):
+    job = running(cluster, "gpu1")
+    cluster.out(CONTROLLER, "scontrol update NodeName=gpu2 State=DRAIN Reason='fan is loud'")
+    request = {"slurm_drain_nodes": ["slurm_nodes"], "slurm_drain_reason": "new power supply", "slurm_drain_wait": 2}
+
+    output = cluster.playbook("playbooks/slurm_drain.yml", variables=request, succeeds=False)
+    assert f"After 2 s there is still job {job} of ada on gpu1 until" in told(output)
+    assert "gpu2 was drained already and keeps its reason: fan is loud" in told(output)
+    assert states(cluster) == {"gpu1": "draining new power supply", "gpu2": "drained fan is loud"}
+    assert cluster.out(CONTROLLER, f"squeue -h -j {job} -o %T") == "RUNNING"
+
+    cluster.out("gpu1", TELL)
+    completed(cluster, job)
+    assert changed(cluster.playbook("playbooks/slurm_drain.yml", variables={**request, "slurm_drain_wait": 30})) == []
+    assert states(cluster)["gpu1"] == "drained new power supply"
+
+
+def test_a_request_without_reason_is_refused(cluster: Cluster):
+    output = cluster.playbook("playbooks/slurm_drain.yml", "--limit", "gpu1", succeeds=False)
+    assert "slurm_drain_reason is not set" in told(output)
+
+
+def test_resuming_brings_back_what_can_be_and_names_the_rest(cluster: Cluster):
+    """Drained by the test before."""
+    cluster.out("gpu2", "rm /dev/nvidia1")
+    output = cluster.playbook("playbooks/slurm_resume.yml", "--limit", "slurm_nodes", succeeds=False)
+    assert "gpu2 stays as it is, because a100 at 0000:02:00.0 (/dev/nvidia1) is missing" in told(output)
+    assert states(cluster) == {"gpu1": "idle none", "gpu2": "drained fan is loud"}
+
+    cluster.out("gpu2", "systemd-tmpfiles --create")
+    cluster.playbook("playbooks/slurm_resume.yml", variables={"slurm_resume_nodes": ["gpu[1-2]"]})
+    assert states(cluster) == {"gpu1": "idle none", "gpu2": "idle none"}
+    assert changed(cluster.playbook("playbooks/slurm_resume.yml", "--limit", "slurm_nodes")) == []
+
+
+FILES = "/etc/munge/munge.key /etc/slurm/* /etc/default/slurm* /var/lib/deephdc/* /var/lib/slurm/slurmd/conf-cache/* /etc/pam.d/sshd"
+
+
+def snapshot(cluster: Cluster) -> dict[str, str]:
+    """All that a comparison must leave as it is: files with their times, processes, accounts, nodes."""
+    seen = {"states": str(states(cluster)), "accounts": cluster.out(CONTROLLER, "sacctmgr -P -n show associations")}
+    for host in (CONTROLLER, "login", "gpu1", "gpu2"):
+        files = f"$(ls -d {FILES} 2>/dev/null)"
+        units = "munge slurmdbd slurmctld slurmd mariadb"
+        seen[host] = cluster.out(
+            host, f"sha256sum {files} 2>/dev/null; stat -c '%n %U %a %y %z' {files}; systemctl show -p ActiveState,MainPID {units}"
+        )
+        seen[host] += cluster.out(host, "dpkg-query -W | sha256sum")
+    return seen
+
+
+def test_a_report_names_each_difference_and_changes_nothing(cluster: Cluster, tmp_path: Path):
+    report = tmp_path / "drift.json"
+    wanted = {"slurm_drift_report": str(report), "slurm_drift_fail": True}
+    cluster.out(CONTROLLER, "echo '# by hand' >> /etc/slurm/slurm.conf; sacctmgr -iQ add account rogue")
+    cluster.out(CONTROLLER, "scontrol update NodeName=gpu1 State=DRAIN Reason='fan is loud'")
+    cluster.out("gpu1", "systemctl stop slurmd")
+    secret = cluster.out(
+        "gpu2", "cp -p /etc/munge/munge.key /root/munge.key; openssl rand 64 > /etc/munge/munge.key; base64 -w0 /etc/munge/munge.key"
+    )
+    try:
+        cluster.until(CONTROLLER, "sinfo -h -n gpu1 -p all -o %T", "drained*")
+        before = snapshot(cluster)
+        output = cluster.playbook("playbooks/slurm_drift.yml", variables=wanted, succeeds=False)
+        assert snapshot(cluster) == before
+    finally:
+        cluster.out("gpu2", "cp -p /root/munge.key /etc/munge/munge.key; rm /root/munge.key")
+        cluster.out(CONTROLLER, "sacctmgr -iQ delete account rogue; sed -i '/^# by hand$/d' /etc/slurm/slurm.conf")
+    assert "The site is not as its inventory says" in told(output)
+    assert secret not in output and secret not in report.read_text(encoding="utf-8")
+    assert report.stat().st_mode & 0o777 == 0o600
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert found["differs"] and found["complete"] and sorted(found["compared"]) == sorted([CONTROLLER, "login", "gpu1", "gpu2"])
+    named = {(entry["host"], entry["kind"], name) for entry in found["differences"] for name in entry["names"]}
+    assert named == {
+        (CONTROLLER, "file", "/etc/slurm/slurm.conf"),
+        (CONTROLLER, "unit", "slurmctld"),
+        (CONTROLLER, "policy", "account rogue"),
+        ("gpu1", "unit", "slurmd"),
+        ("gpu1", "node", "gpu1"),
+        ("gpu2", "file", "/etc/munge/munge.key"),
+        ("gpu2", "unit", "munge"),
+    }
+    assert "-# by hand" in next(entry["diff"] for entry in found["differences"] if entry["names"] == ["/etc/slurm/slurm.conf"])
+    assert any("gpu1: it takes no jobs" in line and "fan is loud" in line for line in found["summary"])
+
+
+def test_after_a_run_of_the_site_nothing_differs(cluster: Cluster, tmp_path: Path):
+    report = tmp_path / "drift.json"
+    cluster.playbook("playbooks/slurm.yml", "--skip-tags", "install,validate")
+    cluster.playbook("playbooks/slurm_resume.yml", variables={"slurm_resume_nodes": "gpu1"})
+    cluster.playbook("playbooks/slurm_drift.yml", variables={"slurm_drift_report": str(report), "slurm_drift_fail": True})
+    assert json.loads(report.read_text(encoding="utf-8"))["differences"] == []
+
+
+def test_a_host_that_does_not_answer_is_in_the_report(cluster: Cluster, tmp_path: Path, unreachable: str):
+    report = tmp_path / "drift.json"
+    output = cluster.playbook(
+        "playbooks/slurm_drift.yml", inventories=("hosts.yml", unreachable), variables={"slurm_drift_report": str(report)}, succeeds=False
+    )
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert (found["not_reached"], found["complete"], found["differences"]) == (["gpu2"], False, []), output[-2000:]
+
+
+def test_a_node_with_jobs_or_the_last_one_is_not_removed(cluster: Cluster):
+    job = running(cluster, "gpu2")
+    output = cluster.playbook("playbooks/slurm_remove_node.yml", variables={"slurm_remove_nodes": "gpu2"}, succeeds=False)
+    assert f"Not removed, because there is still job {job} of ada on gpu2" in told(output)
+    output = cluster.playbook("playbooks/slurm_remove_node.yml", variables={"slurm_remove_nodes": "gpu[1-2]"}, succeeds=False)
+    assert "Not without gpu1, gpu2: The inventory has no host in the group slurm_nodes" in told(output)
+    assert states(cluster) == {"gpu1": "idle none", "gpu2": "draining leaves the cluster"}
+    cluster.out("gpu2", TELL)
+    completed(cluster, job)
+
+
+def test_a_node_that_is_gone_is_removed_and_cleaned_when_it_is_back(cluster: Cluster, unreachable: str):
+    """With a run that is killed before; the last run completes what is left."""
+    accounts = cluster.out(CONTROLLER, "sacctmgr -P -n show associations")
+    before = cluster.out("gpu2", "cat /etc/default/slurmd.before-deephdc")
+    variables = {"slurm_remove_nodes": ["gpu2"]}
+    gone = ("hosts.yml", unreachable)
+    chance = random.SystemRandom()
+    print(
+        "killed during:",
+        cluster.killed_playbook("playbooks/slurm_remove_node.yml", chance, tasks=12, inventories=gone, variables=variables),
+    )
+    output = cluster.playbook("playbooks/slurm_remove_node.yml", inventories=gone, variables=variables)
+    assert "gpu2 is out of the cluster but did not answer, so nothing was taken away there" in told(output)
+    assert list(states(cluster)) == ["gpu1"]
+    assert "gpu2" not in cluster.out(CONTROLLER, "cat /var/lib/deephdc/slurm_accelerators /etc/slurm/slurm.conf /etc/slurm/gres.conf")
+    assert cluster.out("gpu2", "systemctl is-active slurmd") == "active"
+
+    output = cluster.playbook("playbooks/slurm_remove_node.yml", variables=variables)
+    assert "Take it out of slurm_nodes in the inventory now" in told(output)
+    assert cluster.run("gpu2", "systemctl is-enabled slurmd munge").stdout.split() == ["disabled", "disabled"]
+    assert cluster.run("gpu2", "systemctl is-active slurmd munge").stdout.split() == ["inactive", "inactive"]
+    assert cluster.out("gpu2", "cat /etc/default/slurmd") == before
+    left = "grep -rls 'Made by deephdc' /etc /usr/local | grep -v gpu_simulator; ls /etc/munge"
+    assert cluster.run("gpu2", left).stdout == "", "ours"
+    assert cluster.out("gpu2", "dpkg-query -W -f '${Status}' slurmd") == "install ok installed"
+    assert cluster.out(CONTROLLER, "sacctmgr -P -n show associations") == accounts
+    assert changed(cluster.playbook("playbooks/slurm_remove_node.yml", variables=variables)) == []
+
+
+def test_a_removed_node_can_be_added_again(cluster: Cluster):
+    cluster.playbook("playbooks/slurm.yml", "--skip-tags", "install,validate")
+    cluster.until(CONTROLLER, "sinfo -h -N -p all -o '%N %T'", "gpu2 idle")
