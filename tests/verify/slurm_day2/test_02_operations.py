@@ -11,6 +11,7 @@ from local import Cluster, changed
 from slurm_jobs import submit
 
 CONTROLLER = "ctl1"
+HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
 # A job that runs until it is told to end, so that a test neither waits for it nor outlasts it.
 UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done'"
 TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
@@ -85,7 +86,7 @@ FILES = "/etc/munge/munge.key /etc/slurm/* /etc/default/slurm* /var/lib/deephdc/
 def snapshot(cluster: Cluster) -> dict[str, str]:
     """All that a comparison must leave as it is: files with their times, processes, accounts, nodes."""
     seen = {"states": str(states(cluster)), "accounts": cluster.out(CONTROLLER, "sacctmgr -P -n show associations")}
-    for host in (CONTROLLER, "login", "gpu1", "gpu2"):
+    for host in HOSTS:
         files = f"$(ls -d {FILES} 2>/dev/null)"
         units = "munge slurmdbd slurmctld slurmd mariadb"
         seen[host] = cluster.out(
@@ -116,7 +117,7 @@ def test_a_report_names_each_difference_and_changes_nothing(cluster: Cluster, tm
     assert secret not in output and secret not in report.read_text(encoding="utf-8")
     assert report.stat().st_mode & 0o777 == 0o600
     found = json.loads(report.read_text(encoding="utf-8"))
-    assert found["differs"] and found["complete"] and sorted(found["compared"]) == sorted([CONTROLLER, "login", "gpu1", "gpu2"])
+    assert found["differs"] and found["complete"] and sorted(found["compared"]) == sorted(HOSTS)
     named = {(entry["host"], entry["kind"], name) for entry in found["differences"] for name in entry["names"]}
     assert named == {
         (CONTROLLER, "file", "/etc/slurm/slurm.conf"),
