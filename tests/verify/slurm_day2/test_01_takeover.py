@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import time
 
-import pytest
 from local import Cluster, changed
 from slurm_jobs import ended, look, opened, submit
 
@@ -25,11 +24,12 @@ def docker(*words: str) -> None:
 
 
 def saved(cluster: Cluster, job: str) -> None:
-    """Wait until slurmctld has saved its state after a job began: it does so some seconds later."""
-    cluster.until("ctl1", f"strings -n 1 {STATE}/job_state | grep -c x; stat -c %Y {STATE}/job_state", "")
-    since = cluster.out("ctl1", "date +%s")
-    cluster.out("ctl1", f"until [ $(stat -c %Y {STATE}/job_state) -gt {since} ]; do sleep 0.3; done")
-    assert cluster.out("ctl1", f"squeue -h -j {job} -o %T") == "RUNNING"
+    """Wait until slurmctld has saved a state with this job; it does so some seconds after each change."""
+    cluster.out(
+        "ctl1",
+        f"before=$(stat -c %.Y {STATE}/job_state); scontrol update JobId={job} Comment=seen; "
+        f'until [ "$(stat -c %.Y {STATE}/job_state)" != "$before" ]; do sleep 0.3; done',
+    )
 
 
 def test_both_controllers_answer_and_share_the_state(cluster: Cluster):
@@ -76,12 +76,14 @@ def test_the_backup_takes_over_and_gives_back_while_a_job_runs(cluster: Cluster)
         cluster.until("login", "timeout 20 squeue -h -o %i", long, seconds=90)
         print(f"the backup answered after {time.monotonic() - began:.0f} s")
         assert cluster.out("login", f"squeue -h -j {long} -o %T") == "RUNNING"
+        # The backup slurmdbd first gives up on connections to the dead host.
+        cluster.until("login", "timeout 20 sacctmgr -n list cluster format=cluster%30", f"day2_{cluster.release}", seconds=120)
         assert ended(cluster, short)[0]["State"] == "COMPLETED"
         new = submit(cluster, "--gres=gpu:a100:2 --nodelist=gpu2", look())
         assert ended(cluster, new)[0]["State"] == "COMPLETED"
         assert len(opened(cluster, "gpu2", new)) == 2
 
-        output = cluster.playbook(SITE, succeeds=False)
+        output = cluster.playbook(SITE, "--skip-tags", "install", succeeds=False)
         assert "Left as they were or half done: ctl1." in " ".join(output.split())
         assert changed(output) == []
         assert "failed=0" in output and "failed=1" not in output, "the run is complete for the rest"
@@ -91,7 +93,7 @@ def test_the_backup_takes_over_and_gives_back_while_a_job_runs(cluster: Cluster)
     cluster.until("ctl2", "tail -n 3 /var/log/slurm/slurmctld.log", "background mode")
     assert cluster.out("login", f"squeue -h -j {long} -o %T") == "RUNNING"
 
-    assert changed(cluster.playbook(SITE)) == []
+    assert changed(cluster.playbook(SITE, "--skip-tags", "install")) == []
     cluster.out("gpu1", TELL)
     (row,) = ended(cluster, long)
     assert (row["State"], row["ExitCode"]) == ("COMPLETED", "0:0")
@@ -109,15 +111,13 @@ def test_slurmctld_does_not_start_without_its_state(cluster: Cluster):
         assert f"ctl2: {STATE} has no state of slurmctld although slurmctld ran with it" in " ".join(output.split())
         assert changed(output) == []
         # The directory of another file system has a state, but not this one.
-        cluster.out(
-            "ctl2", f"cp -p {STATE}/../nothing /tmp/empty/ 2>/dev/null; echo day2 > /tmp/empty/clustername; chown slurm /tmp/empty/*"
-        )
+        cluster.out("ctl2", "echo day2 > /tmp/empty/clustername; chown slurm /tmp/empty/*")
         output = cluster.playbook(SITE, "--tags", "slurm_cluster", succeeds=False)
         assert f"{STATE} here is not the directory that ctl1 has under this path" in " ".join(output.split())
         assert changed(output) == []
     finally:
         cluster.out("ctl2", f"umount {STATE}; rm -r /tmp/empty")
-    cluster.playbook(SITE, "--tags", "slurm_cluster")
+    cluster.out("ctl2", "systemctl start slurmctld")
     cluster.until("login", "scontrol ping", "backup) at ctl2 is UP")
 
 
@@ -139,8 +139,3 @@ def test_the_state_is_moved_while_a_job_runs(cluster: Cluster):
     cluster.out("gpu1", TELL)
     assert ended(cluster, job)[0]["State"] == "COMPLETED"
     cluster.out("ctl1", "rm -r /srv/slurm/moved")
-
-
-@pytest.mark.parametrize("name", ["ctl1", "ctl2"])
-def test_no_playbook_left_slurmctld_stale(cluster: Cluster, name: str):
-    assert cluster.out(name, "systemctl is-active slurmctld slurmdbd").split() == ["active", "active"]
