@@ -14,7 +14,7 @@ DEFAULTS = {
     "HealthCheckInterval": "60",
     "HealthCheckNodeState": "ANY",
     "JobAcctGatherType": "jobacct_gather/cgroup",
-    "MpiDefault": "pmix",
+    "MpiDefault": "none",
     "PrologEpilogTimeout": "60",
     "PriorityType": "priority/multifactor",
     "PriorityWeightAge": "1000",

@@ -1,4 +1,5 @@
-/* Runs in a container: what opening each GPU says (errno), and the version of NVIDIA's library, where there is one. */
+/* Runs in a container: what opening each GPU says (errno), and the version of NVIDIA's library, where there is one.
+   Then it sleeps for the seconds of its first argument and ends with the status of the second. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,5 +20,5 @@ int main(int argc, char **argv) {
     printf("cuda %d\n", version);
     fflush(stdout);
     sleep(argc > 1 ? atoi(argv[1]) : 0);
-    return 0;
+    return argc > 2 ? atoi(argv[2]) : 0;
 }

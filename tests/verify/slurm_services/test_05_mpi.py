@@ -40,8 +40,7 @@ sbcast ring.$SLURM_JOB_ID.local /tmp/ring.$SLURM_JOB_ID
 
 
 def test_four_ranks_on_two_nodes_pass_a_message_each_with_a_gpu_of_its_own(cluster: Cluster):
-    """By srun alone: MpiDefault is what OpenMPI needs."""
-    said = ring(cluster, "srun")
+    said = ring(cluster, "srun --mpi=pmix")
     assert [words[:2] for words in said] == [[str(rank), "4"] for rank in range(4)]
     assert said[0][3] == "4"
     assert sorted((words[2], words[4]) for words in said) == [
