@@ -16,6 +16,9 @@ import typing as t
 IRREGULAR = ("20.02", "20.11", "21.08", "22.05", "23.02", "23.11")
 VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\.")
 
+# Packages whose version tells which SLURM a host has; every one of a host is of the same source.
+PROGRAMS = ("slurmdbd", "slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
+
 
 def release_of(version: str) -> str:
     """Major release of a package's version, "24.11" of "24.11.5-4+deb13u1"; empty where it has none."""
@@ -55,13 +58,13 @@ def step_error(old: str, new: str, who: str) -> str:
         return ""
     if new < old:
         return (
-            f"{who} has SLURM {old} and would get {new}: SLURM can't go back to an older release; "
+            f"{who}: SLURM {old} is installed and would become {new}. SLURM can't go back to an older release; "
             "set slurm_packages_suite to the suite that the installed one came from."
         )
     steps = way(old, new)
     through = f"Upgrade the whole cluster to SLURM {' and then to '.join(steps)}" if steps else "Go there by releases that SchedMD names"
     return (
-        f"{who} has SLURM {old}, whose state and database {new} does not take over: "
+        f"{who}: SLURM {old} is installed, whose state and database {new} does not take over: "
         "running jobs and accounting would be lost. "
         f"{through}, or, without packages of those, build a new cluster and bring the accounting there "
         "(docs/slurm_upgrade.md, 'Outside of the window')."
@@ -90,3 +93,29 @@ def installed_warnings(releases: t.Mapping[str, str], controller: str) -> list[s
         for host, release in releases.items()
         if ours and release and release < ours and takes_over(ours, release)
     ]
+
+
+def upgrade_plan(members: t.Mapping[str, t.Mapping[str, t.Any]], servers: t.Collection[str], target: str) -> dict[str, t.Any]:
+    """What an upgrade to the version target has to do.
+
+    members: host to its slurm_packages, empty where it did not answer. servers: controllers and database hosts.
+    Returns errors (sentences, nothing must be changed), to_do (hosts), left (sentences about hosts that do not answer).
+    """
+    new = release_of(target)
+    errors, to_do, left = [], [], []
+    if not new:
+        return {"errors": ["apt has no SLURM for the hosts: look at slurm_packages_suite and slurm_packages_uri."], "to_do": [], "left": []}
+    by_release: dict[str, list[str]] = {}
+    for host, own in members.items():
+        if not own and host in servers:
+            errors.append(f"{host} does not answer: bring it up first, controllers and database hosts are upgraded together.")
+        elif not own:
+            left.append(f"{host} did not answer: run slurm_upgrade again when it does")
+        elif not own["release"] and host in servers:
+            errors.append(f"{host} has no SLURM yet: run the playbook slurm.")
+        elif own["release"]:
+            by_release.setdefault(own["release"], []).append(host)
+            if own["broken"] or own["stale"] or any(own["installed"].get(name, target) != target for name in PROGRAMS):
+                to_do.append(host)
+    errors += [error for old, hosts in sorted(by_release.items()) for error in [step_error(old, new, " and ".join(hosts))] if error]
+    return {"errors": errors, "to_do": [] if errors else to_do, "left": left}

@@ -28,6 +28,12 @@ options:
     description: Whether to read the version that apt would install too.
     type: bool
     default: false
+  suite:
+    description:
+      - Suite that SLURM comes from where that is not the host's own release.
+      - What SLURM's packages need of it beside themselves is read too.
+    type: str
+    default: ""
   sources:
     description:
       - Text of an apt sources file. The candidate is then the newest version that its archive has, which is read into a
@@ -63,6 +69,16 @@ ansible_facts:
         broken:
           description: Whether dpkg was interrupted; C(dpkg --configure -a) completes its work.
           type: bool
+        stale:
+          description: Daemons among them that do not run, or run a program that was replaced on disk.
+          type: list
+          elements: str
+          sample: [slurmd]
+        needs:
+          description: Other packages that SLURM's need from O(suite), as the host's own release has older ones, with their versions.
+          type: list
+          elements: str
+          sample: [libhwloc15=2.15.0-2]
         archive:
           description: Address of the archive that the host has its distribution from, empty where that is not known.
           type: str
@@ -80,6 +96,10 @@ import tempfile
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of
 
+DAEMONS = ("slurmdbd", "slurmctld", "slurmd")
+# What a host may get that has nothing of SLURM yet.
+ALL = (*DAEMONS, "slurm-client", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "slurmrestd", "libpam-slurm-adopt")
+UNMET = re.compile(r"Depends: (\S+) (?:\([^)]*\) )?but (?:\S+ is (?:to be )?installed|it is not (?:going to be installed|installable))")
 # A package that every release has and every host of a cluster can install.
 PROBE = "slurm-client"
 
@@ -91,6 +111,21 @@ def installed(module: AnsibleModule) -> dict[str, str]:
     rows = [line.split() for line in out.splitlines()]
     gone = ("not-installed", "config-files")
     return {row[0]: row[2] for row in rows if len(row) == 4 and row[1] == "slurm-wlm" and row[3] not in gone}
+
+
+def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
+    """Installed daemons that do not run what is installed."""
+    found = []
+    for unit in (name for name in DAEMONS if name in packages):
+        out = module.run_command(["systemctl", "show", "--property=ActiveState,MainPID", unit])[1]
+        state = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+        try:
+            replaced = os.readlink(f"/proc/{state.get('MainPID', '0')}/exe").endswith(" (deleted)")
+        except OSError:
+            replaced = True
+        if state.get("ActiveState") != "active" or replaced:
+            found.append(unit)
+    return found
 
 
 def archive(module: AnsibleModule) -> str:
@@ -108,6 +143,26 @@ def candidate(module: AnsibleModule) -> str:
     out = module.run_command(["apt-cache", "policy", PROBE])[1]
     found = re.search(r"Candidate: (\S+)", out)
     return found.group(1) if found and found.group(1) != "(none)" else ""
+
+
+def needs(module: AnsibleModule, packages: dict[str, str], suite: str) -> list[str]:
+    """What must come from the suite so that SLURM's packages can, found by letting apt try without changing anything."""
+    names, extra, out = list(packages) or list(ALL), [], ""
+    for _try in range(20):
+        words = ["apt-get", "--simulate", "--no-install-recommends", "install", *names, *(f"{name}/{suite}" for name in extra)]
+        code, out, err = module.run_command(words, environ_update={"LC_ALL": "C"})
+        # A library that is replaced must not take the packages away that belong to it.
+        missing = UNMET.findall(out + err) if code != 0 else re.findall(r"^Remv (\S+)", out, re.MULTILINE)
+        new = [name for name in dict.fromkeys(missing) if name not in extra and name not in names]
+        if not new:
+            break
+        extra += new
+    chosen = dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) ", out, re.MULTILINE))
+    others = [name for name in chosen if name not in names]
+    policy = module.run_command(["apt-cache", "policy", *others])[1] if extra and others else ""
+    usual = dict(re.findall(r"^(\S+):\n.*\n  Candidate: (\S+)", policy, re.MULTILINE))
+    # What apt would choose anyway needs no help.
+    return [f"{name}={chosen[name]}" for name in others if name in usual and usual[name] != chosen[name]]
 
 
 def newest_of(module: AnsibleModule, sources: str) -> str:
@@ -141,20 +196,27 @@ def newest_of(module: AnsibleModule, sources: str) -> str:
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"candidate": {"type": "bool", "default": False}, "sources": {"type": "str", "default": ""}},
+        argument_spec={
+            "candidate": {"type": "bool", "default": False},
+            "suite": {"type": "str", "default": ""},
+            "sources": {"type": "str", "default": ""},
+        },
         supports_check_mode=True,
     )
-    facts = {"release": "", "installed": {}, "broken": False, "archive": "", "candidate": ""}
+    facts = {"release": "", "installed": {}, "broken": False, "stale": [], "needs": [], "archive": "", "candidate": ""}
     if module.get_bin_path("dpkg-query"):
         packages = installed(module)
         facts.update(
             release=min((release_of(version) for version in packages.values()), default=""),
             installed=packages,
             broken=bool(module.run_command(["dpkg", "--audit"])[1].strip()),
+            stale=stale(module, packages),
             archive=archive(module),
         )
         if module.params["candidate"]:
             facts["candidate"] = newest_of(module, module.params["sources"]) if module.params["sources"] else candidate(module)
+        if module.params["suite"]:
+            facts["needs"] = needs(module, packages, module.params["suite"])
     module.exit_json(changed=False, ansible_facts={"slurm_packages": facts})
 
 

@@ -47,7 +47,7 @@ def test_the_way_has_the_fewest_steps(old, new, steps):
 def test_a_step_outside_of_the_window_is_refused_with_the_way_round():
     assert releases.step_error("24.11", "26.05", "ctl") == ""
     sentence = releases.step_error("22.05", "24.11", "ctl")
-    assert sentence.startswith("ctl has SLURM 22.05, whose state and database 24.11 does not take over")
+    assert sentence.startswith("ctl: SLURM 22.05 is installed, whose state and database 24.11 does not take over")
     assert "Upgrade the whole cluster to SLURM 23.11 and then to 24.11" in sentence
     assert "can't go back" in releases.step_error("26.05", "24.11", "ctl")
 
@@ -61,3 +61,32 @@ def test_hosts_that_an_upgrade_left_behind_are_told_and_newer_ones_refused():
     assert releases.installed_warnings(have, "ctl") == [
         "gpu1 still has SLURM 24.05, the controller ctl has 24.11: run the playbook slurm_upgrade."
     ]
+
+
+def having(release, patch="5-1", **changes):
+    installed = {"slurm-client": f"{release}.{patch}"} if release else {}
+    return {"release": release, "installed": installed, "broken": False, "stale": [], **changes}
+
+
+def test_an_upgrade_takes_what_differs_or_was_left_half_done():
+    members = {
+        "ctl": having("26.05"),
+        "gpu1": having("24.11"),
+        "gpu2": having("26.05", stale=["slurmd"]),
+        "gpu3": having("26.05", broken=True),
+        "gpu4": {},
+        "gpu5": having(""),
+        "gpu6": having("26.05", "4-1"),
+    }
+    plan = releases.upgrade_plan(members, ["ctl"], "26.05.5-1")
+    assert (plan["errors"], plan["to_do"]) == ([], ["gpu1", "gpu2", "gpu3", "gpu6"])
+    assert plan["left"] == ["gpu4 did not answer: run slurm_upgrade again when it does"]
+
+
+def test_an_upgrade_that_would_lose_state_does_nothing():
+    members = {"ctl": having("22.05"), "gpu1": having("22.05")}
+    plan = releases.upgrade_plan(members, ["ctl"], "24.11.5-1")
+    assert plan["to_do"] == []
+    assert len(plan["errors"]) == 1 and "ctl and gpu1: SLURM 22.05 is installed" in plan["errors"][0]
+    assert "bring it up first" in releases.upgrade_plan({"ctl": {}}, ["ctl"], "24.11.5-1")["errors"][0]
+    assert "apt has no SLURM" in releases.upgrade_plan({"ctl": having("24.11")}, ["ctl"], "")["errors"][0]
