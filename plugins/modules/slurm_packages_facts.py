@@ -122,7 +122,7 @@ def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
         try:
             replaced = os.readlink(f"/proc/{state.get('MainPID', '0')}/exe").endswith(" (deleted)")
         except OSError:
-            replaced = True
+            replaced = False  # no process, which its state tells; or one that root in a container may not look into
         if state.get("ActiveState") != "active" or replaced:
             found.append(unit)
     return found
@@ -147,7 +147,8 @@ def candidate(module: AnsibleModule) -> str:
 
 def needs(module: AnsibleModule, packages: dict[str, str], suite: str) -> list[str]:
     """What must come from the suite so that SLURM's packages can, found by letting apt try without changing anything."""
-    names, extra, out = list(packages) or list(ALL), [], ""
+    names, out = list(packages) or list(ALL), ""
+    extra: list[str] = []
     for _try in range(20):
         words = ["apt-get", "--simulate", "--no-install-recommends", "install", *names, *(f"{name}/{suite}" for name in extra)]
         code, out, err = module.run_command(words, environ_update={"LC_ALL": "C"})

@@ -1,0 +1,90 @@
+"""Backups are made while jobs run, and bring back a cluster whose controllers and database are gone, with its running job."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from local import Cluster, changed
+from slurm_jobs import ended, look, submit
+
+SITE = "playbooks/slurm.yml"
+BACKUP = "playbooks/slurm_backup.yml"
+RESTORE = "playbooks/slurm_restore.yml"
+DIRECTORY = "/var/backups/slurm"
+STATE = "/srv/slurm/state"
+TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
+
+
+@pytest.fixture(scope="module")
+def job(cluster: Cluster) -> str:
+    """A GPU job that runs until it is told to end."""
+    number = submit(
+        cluster,
+        "--gres=gpu:a100:1 --nodelist=gpu1",
+        "timeout 900 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived",
+    )
+    cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
+    since = cluster.out("ctl1", "date +%s")
+    cluster.out("ctl1", f"until [ $(stat -c %Y {STATE}/job_state) -gt {since} ]; do sleep 0.3; done")
+    return number
+
+
+@pytest.fixture(scope="module")
+def backup(cluster: Cluster, job: str) -> Path:
+    """The newest backup on the control node, made while a job runs."""
+    copies = cluster.state / "backups"
+    shutil.rmtree(copies, ignore_errors=True)
+    cluster.playbook(BACKUP)
+    cluster.playbook(BACKUP, variables={"slurm_backup_fetch": str(copies), "slurm_backup_keep": 1})
+    (made,) = copies.iterdir()
+    return made
+
+
+def test_a_backup_is_whole_private_and_the_newest_is_kept(cluster: Cluster, backup: Path):
+    assert cluster.out("ctl1", f"ls {DIRECTORY}") == backup.name
+    seen = cluster.out("ctl1", f"stat -c '%U %a' {DIRECTORY} {DIRECTORY}/* {DIRECTORY}/*/*").splitlines()
+    assert set(seen) == {"root 700", "root 600"}
+    assert backup.stat().st_mode & 0o77 == 0
+    manifest = json.loads((backup / "ctl1/manifest.json").read_text())
+    table = f"day2_{cluster.release}_job_table"
+    assert manifest["rows"][table] == int(cluster.out("db", f"mariadb -N slurm_acct_db -e 'select count(*) from {table}'"))
+    assert manifest["rows"][f"day2_{cluster.release}_assoc_table"] >= 4
+    assert "job_state" in subprocess.check_output(["tar", "tzf", str(backup / "ctl1/state.tar.gz")], text=True)
+
+
+def test_a_damaged_backup_and_a_living_cluster_are_refused(cluster: Cluster, backup: Path, job: str, tmp_path: Path):
+    damaged = tmp_path / backup.name.replace("2", "1", 1)
+    shutil.copytree(backup, damaged)
+    with (damaged / "ctl1/database.sql.gz").open("ab") as file:
+        file.write(b"x")
+    for source, sentence in (
+        (damaged, "database.sql.gz is damaged, its checksum is not that of the manifest"),
+        (backup, "Nothing was restored: the accounting database has"),
+    ):
+        output = cluster.playbook(RESTORE, variables={"slurm_restore_from": str(source)}, succeeds=False)
+        assert sentence in " ".join(output.split())
+        assert [text for text in changed(output) if "Bring the backup" not in text] == []
+    assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
+
+
+def test_a_cluster_comes_back_on_empty_hosts_with_its_running_job(cluster: Cluster, backup: Path, job: str):
+    before = cluster.out("login", "sacctmgr -nP show assoc format=account,user,grptres | sort")
+    for name in ("ctl1", "ctl2"):  # their shared state goes with the last of them
+        subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-{name}"], check=True, stdout=subprocess.DEVNULL)
+    cluster.out("db", "mariadb -e 'drop database slurm_acct_db'")
+    cluster.playbook("extensions/molecule/default/create.yml")
+    assert cluster.run("ctl1", f"test -e {STATE}/job_state").returncode != 0
+
+    cluster.playbook(RESTORE, "--skip-tags", "validate", variables={"slurm_restore_from": str(backup)})
+    assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
+    assert cluster.out("login", "sacctmgr -nP show assoc format=account,user,grptres | sort") == before
+    cluster.out("gpu1", TELL)
+    (row,) = ended(cluster, job)
+    assert row["State"] == "COMPLETED" and "gres/gpu:a100=1" in row["AllocTRES"]
+    assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{job}_4294967294.out")
+    assert int(submit(cluster, "--gres=gpu:a100:1", look())) > int(job), "numbers go on"
+    assert changed(cluster.playbook(SITE, "--skip-tags", "validate")) == []
