@@ -37,7 +37,8 @@ def sentence_of(error: Exception) -> str:
     if isinstance(error, keystoneauth1.exceptions.Unauthorized):
         return "OpenStack refuses the credentials in slurm_elastic_openstack_clouds"
     if isinstance(error, keystoneauth1.exceptions.ConnectFailure):
-        return "OpenStack does not answer: " + " ".join(str(error).split())
+        # The rest are the innards of the client.
+        return "OpenStack does not answer: " + " ".join(str(error).split()).split(": HTTP")[0]
     if isinstance(error, openstack.exceptions.HttpException):
         return "OpenStack refuses: " + " ".join(str(error.details or error.message or error).split())
     return " ".join(str(error).split()) or type(error).__name__
