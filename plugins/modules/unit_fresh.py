@@ -16,7 +16,7 @@ description:
   - A unit is stale when one of O(files) was modified after its main process had started, when one of O(copies) has
     another content than it should, or when the program on disk was replaced (a package upgrade).
   - Unit files that changed are loaded first, and the unit is enabled at boot.
-  - Of a unit without a process, such as a timer, only its unit files are compared.
+  - Of a unit without a process, such as a timer, only its unit files and those of what it starts are compared.
 attributes:
   check_mode:
     description: Predicts whether the unit would be started or restarted. A unit that does not exist yet counts as stopped.
@@ -103,7 +103,12 @@ UNIT_FILES = "/etc/systemd/system"
 
 def show(module: AnsibleModule, unit: str) -> dict[str, str]:
     out = module.run_command(["systemctl", "show", "-p", PROPERTIES, unit], check_rc=True)[1]
-    return dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    state = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    if unit.endswith((".timer", ".socket", ".path")):  # what such a unit starts is a part of it
+        triggered = module.run_command(["systemctl", "show", "-P", "Triggers", unit], check_rc=True)[1].split()
+        if triggered and "yes" in module.run_command(["systemctl", "show", "-P", "NeedDaemonReload", *triggered], check_rc=True)[1].split():
+            state["NeedDaemonReload"] = "yes"
+    return state
 
 
 def unread(unit: str, state: dict[str, str]) -> bool:

@@ -26,14 +26,15 @@ SHOWN = (
     "NodeName=cloud2 State=DOWN+CLOUD+POWERED_DOWN Reason=elastic: no quota [slurm@2026-03-01T12:09:00]\n"
     "NodeName=cloud3 State=DOWN*+CLOUD Reason=broken fan [root@2026-03-01T12:00:00]\n"
     "NodeName=cloud4 State=DOWN+CLOUD+POWER_DOWN Reason=elastic: no quota [slurm@2026-03-01T12:00:00]\n"
+    "NodeName=cloud6 State=DOWN+CLOUD+POWERED_DOWN Reason=ResumeTimeout reached [slurm@2026-03-01T12:00:00]\n"
     "NodeName=cloud5 State=IDLE+CLOUD+POWERED_DOWN\n"
     "NodeName=gpu1 State=DOWN Reason=elastic: rubber [root@2026-03-01T12:00:00]\n"
 )
 
 
 def test_a_failed_node_is_tried_again_after_its_pause_and_nobody_elses_is():
-    assert PROGRAM.due(PROGRAM.parse(SHOWN), NOW, 300) == ["cloud1"]
-    assert PROGRAM.due(PROGRAM.parse(SHOWN), NOW, 30) == ["cloud1", "cloud2"]
+    assert PROGRAM.due(PROGRAM.parse(SHOWN), NOW, 300) == ["cloud1", "cloud6"]
+    assert PROGRAM.due(PROGRAM.parse(SHOWN), NOW, 30) == ["cloud1", "cloud2", "cloud6"]
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,16 @@ import time
 CONFIG = "/etc/deephdc/slurm_elastic/nodes.json"
 HOOKS = "/usr/local/libexec/deephdc/slurm_elastic_hooks"
 MARK = "elastic: "
+# SLURM's own word, which stays where the controller went down before ResumeFailProgram could say more.
+UNSAID = "ResumeTimeout reached"
 REASON_LENGTH = 200
 # Of a hook's output as much is read; a hook that prints without end fills the disk only until its time is over.
 OUTPUT_BYTES = 16384
 
 
 def say(text: str) -> None:
-    print(f"{datetime.datetime.now().isoformat(timespec='seconds')} {text}", flush=True)
+    with contextlib.suppress(OSError):
+        print(f"{datetime.datetime.now().isoformat(timespec='seconds')} {text}", flush=True)
 
 
 def scontrol(*words: str) -> str | None:
@@ -141,7 +144,7 @@ def due(nodes: dict[str, dict[str, str]], now: datetime.datetime, pause: float) 
     found = []
     for name, node in nodes.items():
         flags = set(re.split(r"[+*]", node["state"]))
-        failed = flags >= {"DOWN", "CLOUD"} and not flags & {"POWER_DOWN", "POWERING_DOWN"} and node["reason"].startswith(MARK)
+        failed = flags >= {"DOWN", "CLOUD"} and not flags & {"POWER_DOWN", "POWERING_DOWN"} and node["reason"].startswith((MARK, UNSAID))
         if failed and (now - datetime.datetime.fromisoformat(node["since"])).total_seconds() >= pause:
             found.append(name)
     return found
@@ -152,6 +155,17 @@ def retry(config: dict) -> None:
     for name in due(parse(scontrol("--oneliner", "show", "nodes") or ""), datetime.datetime.now(), config["retry_seconds"]):
         say(f"{name} gets another chance")
         scontrol("update", f"NodeName={name}", "State=POWER_DOWN")
+
+
+def write_to(path: str) -> None:
+    """Send all output to the log; a full disk or a wrong owner of it is no reason not to start nodes."""
+    try:
+        log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+    except OSError:
+        log = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
 
 
 def main(words: list[str]) -> int:
@@ -165,10 +179,7 @@ def main(words: list[str]) -> int:
         return 0
     if words != ["retry"]:
         os.setsid()
-    with open(config["log"], "ab", buffering=0) as log, open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
+    write_to(config["log"])
     if words == ["retry"]:
         retry(config)
         return 0
