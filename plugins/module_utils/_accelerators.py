@@ -49,6 +49,7 @@ PROBLEMS = (
     "fallen_off_bus",
     "nvidia_smi_timeout",
     "nvidia_smi_failed",
+    "nvidia_smi_unlisted",
     "nvidia_smi_unreadable",
     "rocm_smi_timeout",
     "rocm_smi_failed",
@@ -206,7 +207,7 @@ def _add_nvidia_health(entry, answer, version):
         _add_problem(entry, "driver_mismatch", "the NVML library %s does not fit the loaded kernel module %s" % (library, version))
     is_missing = answer["gpus"] and entry["pci_address"] not in answer["gpus"]
     if is_missing and entry["driver"] == "nvidia" and not entry["sriov"]["is_vf"]:
-        _add_problem(entry, "nvidia_smi_failed", "nvidia-smi does not list it though the driver nvidia is bound to it")
+        _add_problem(entry, "nvidia_smi_unlisted", "nvidia-smi does not list it though the driver nvidia is bound to it")
 
 
 def _add_smi_facts(root, entry, facts):

@@ -259,6 +259,7 @@ ansible_facts:
                 - V(fallen_off_bus), the device does not answer any more.
                 - V(nvidia_smi_timeout), V(nvidia_smi_failed), V(nvidia_smi_unreadable), the command hung, failed, or gave a broken answer;
                   V(rocm_smi_timeout), V(rocm_smi_failed), V(rocm_smi_unreadable) likewise.
+                - V(nvidia_smi_unlisted), nvidia-smi tells of other GPUs but not of this one.
                 - V(device_file_missing), a file that the driver names is not there.
                 - V(ecc_errors), memory errors that could not be corrected, or that wait for a reset to be repaired.
               type: str

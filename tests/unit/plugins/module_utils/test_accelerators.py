@@ -340,7 +340,7 @@ def test_card_with_values_that_are_errors(simulate, nvidia_smi, data):
 def test_card_that_nvidia_smi_does_not_list(simulate, nvidia_smi):
     nvidia_smi("a100_mig.xml", listing="a100_mig_list.txt")
     entries = facts_of(simulate(*TWO_A100, {"type": "a100", "pci_address": "0000:c1:00.0"}))
-    assert problems_of(entries[2]) == ["nvidia_smi_failed"] and "does not list it" in entries[2]["health"][0]["message"]
+    assert problems_of(entries[2]) == ["nvidia_smi_unlisted"] and "does not list it" in entries[2]["health"][0]["message"]
 
 
 @pytest.mark.parametrize(

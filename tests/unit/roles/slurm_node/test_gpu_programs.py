@@ -1,0 +1,157 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that slurmd runs on a node: health check, prolog, epilog."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pty
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerator_units, _nvidia
+
+ROOT = Path(__file__).resolve().parents[4]
+FILES = ROOT / "roles/slurm_node/files"
+SMI = ROOT / "tests/data/nvidia_smi"
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    monkeypatch.syspath_prepend(str(FILES))
+    for name in ("slurm_gpus", "slurm_mps", "slurm_gpu_epilog", "slurm_gpu_prolog"):
+        sys.modules.pop(name, None)
+    found = importlib.import_module("slurm_gpus")
+    monkeypatch.setattr(found, "say", lambda text: None)
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SMI.glob("*.xml")), ids=lambda path: path.stem)
+def test_node_and_control_node_read_nvidia_smi_alike(programs, path):
+    """The next run of the collection resumes a node that it finds well: both must say the same, in the same words."""
+    text = path.read_text(encoding="utf-8")
+    _version, facts = _nvidia.parse_document(text)
+    told, complete = programs.read_smi(text, 0)
+    assert told == {address: gpu["ecc_problems"] for address, gpu in facts.items()}
+    assert complete
+
+
+def test_words_are_those_of_the_facts(programs):
+    lost = {"driver": "nvidia", "health": [{"problem": "fallen_off_bus"}], "device_files": ["/dev/nvidia0"], "kind": "gpu"}
+    (entry,) = _accelerator_units.unschedulable([lost])
+    assert programs.LOST in entry["reason"]
+    assert programs.UNLISTED in (ROOT / "plugins/module_utils/_accelerators.py").read_text(encoding="utf-8")
+
+
+def test_a_lost_gpu_is_named_without_a_document(programs):
+    text = "Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
+    assert programs.read_smi(text, 15) == ({"0000:41:00.0": [programs.LOST]}, False)
+    assert programs.read_smi("Failed to initialize NVML: Unknown Error\n", 255) == ({}, False)
+
+
+@pytest.fixture
+def devices(programs, monkeypatch, tmp_path):
+    """A node with two GPUs, /dev/null and /dev/zero, and a MIG instance behind /dev/full."""
+    lines = ["# type PCI-address file number", "a100 0000:01:00.0 /dev/null 0", "a100 0000:02:00.0 /dev/zero 1"]
+    lines += [f"a100_1g 0000:03:00.0 {path} 2" for path in ("/dev/null", "/dev/full")]
+    file = tmp_path / "gpu_devices"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    monkeypatch.setattr(programs, "DEVICES_FILE", str(file))
+    return programs
+
+
+def test_devices_of_a_job(devices, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_GPUS", "1,2,7")
+    assert [gpu.address for gpu in devices.of_job()] == ["0000:02:00.0", "0000:03:00.0"]
+    monkeypatch.delenv("SLURM_JOB_GPUS")
+    assert devices.of_job() == []
+    monkeypatch.setattr(devices, "DEVICES_FILE", "/nowhere")
+    assert devices.scheduled() == {}
+
+
+def test_missing_file_is_named(devices, monkeypatch):
+    monkeypatch.setattr(devices, "nvidia_problems", lambda: ({}, False))
+    gpus = list(devices.scheduled().values())
+    assert devices.problems(gpus) == []
+    gpus[1].files[0] = "/dev/nvidia77"
+    assert devices.problems(gpus) == ["a100 at 0000:02:00.0 (/dev/nvidia77) is missing"]
+
+
+def test_a_mistake_in_a_program_harms_no_job(programs):
+    assert programs.guarded(lambda: 1 // 0) == 0
+    assert programs.guarded(lambda: 1) == 1
+
+
+def test_of_an_instance_only_its_own_file_counts(devices):
+    epilog = importlib.import_module("slurm_gpu_epilog")
+    gpus = devices.scheduled()
+    assert epilog.device_numbers([gpus["2"]]) == {os.stat("/dev/full").st_rdev}
+    assert epilog.device_numbers([gpus["0"], gpus["1"]]) == {os.stat("/dev/null").st_rdev, os.stat("/dev/zero").st_rdev}
+
+
+@pytest.fixture
+def held():
+    """A process that has a device open, and the device's number: a terminal of its own, which nothing else on this machine has."""
+    master, terminal = pty.openpty()
+    number = os.fstat(terminal).st_rdev
+    with subprocess.Popen(["sleep", "60"], stdin=terminal) as process:
+        os.close(terminal)
+        yield process, {number}
+        process.kill()
+    os.close(master)
+
+
+def test_who_is_ended_and_who_is_not(devices, held, monkeypatch):
+    epilog = importlib.import_module("slurm_gpu_epilog")
+    process, numbers = held
+    uid, pid = str(os.getuid()), str(process.pid)
+    assert epilog.holds(pid, uid, "5", numbers)
+    assert not epilog.holds(pid, "4321", "5", numbers), "another user's"
+    assert not epilog.holds(pid, uid, "5", {os.stat("/dev/tty").st_rdev}), "another device"
+    read = epilog.read
+    for cgroup, ended in (
+        ("0::/system.slice/slurmstepd.scope/job_6/step_0/user\n", False),
+        ("0::/system.slice/slurmstepd.scope/job_5/step_0/user\n", True),
+        ("9:devices:/slurm/uid_1/job_65/step_0\n8:pids:/\n", False),
+        ("0::/system.slice/deephdc-mps-1000-0.service\n", False),
+        ("0::/user.slice/user-1.slice/session-2.scope\n", True),
+    ):
+        monkeypatch.setattr(epilog, "read", lambda pid, name, text=cgroup: text if name == "cgroup" else read(pid, name))
+        assert epilog.holds(pid, uid, "5", numbers) is ended, cgroup
+
+
+def test_a_process_that_ends_is_waited_for(devices, held, monkeypatch):
+    epilog = importlib.import_module("slurm_gpu_epilog")
+    monkeypatch.setattr(epilog, "read", lambda pid, name, read=epilog.read: "" if name == "cgroup" else read(pid, name))
+    began = time.monotonic()
+    process, numbers = held
+    assert epilog.end(str(os.getuid()), "5", numbers) == {}
+    assert time.monotonic() - began < epilog.GRACE
+    assert process.wait(5) == -15
+
+
+def test_a_process_that_survives_drains_the_node_by_pid_and_device(devices, monkeypatch):
+    epilog = importlib.import_module("slurm_gpu_epilog")
+    reasons = []
+    monkeypatch.setattr(epilog.slurm_mps, "stop", lambda: None)
+    monkeypatch.setattr(epilog, "end", lambda uid, job, numbers: {"4711": "python3"})
+    monkeypatch.setattr(devices, "drain", lambda node, reason: not reasons.append((node, reason)))
+    for key, value in {"UID": "1000", "ID": "5", "GPUS": "1"}.items():
+        monkeypatch.setenv(f"SLURM_JOB_{key}", value)
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu1")
+    assert epilog.main() == 0
+    assert reasons == [("gpu1", "process 4711 (python3) of uid 1000 survives SIGKILL on a100 at 0000:02:00.0 (/dev/zero)")]
+    assert not reasons[0][1].startswith(devices.MARK), "no run resumes it"
+
+
+def test_root_has_no_leftovers(devices, monkeypatch):
+    epilog = importlib.import_module("slurm_gpu_epilog")
+    monkeypatch.setattr(epilog.slurm_mps, "stop", lambda: None)
+    monkeypatch.setattr(epilog, "end", lambda uid, job, numbers: pytest.fail("root's processes are nobody's business"))
+    for key, value in {"UID": "0", "ID": "5", "GPUS": "1"}.items():
+        monkeypatch.setenv(f"SLURM_JOB_{key}", value)
+    assert epilog.main() == 0
