@@ -59,6 +59,12 @@ def hardware_errors(name: str, sharing: str, accelerators: t.Sequence[t.Mapping[
         for device in devices
         if sharing == "mps" and device.get("vendor") != "nvidia"
     ]
+    types = sorted({unit["gres_type"] for unit in _slurm_gres.device_index(devices)})
+    if len(types) > 1:  # seen with 24.11: a GPU went to a job as a whole while others had shards of it
+        errors.append(
+            f"{name} can't share its GPUs as {sharing}: it has several types ({', '.join(types)}), among which SLURM mixes up "
+            "what is shared and what is given away as a whole; leave such a node exclusive."
+        )
     return errors[:1]
 
 

@@ -1,4 +1,4 @@
-"""Shared GPUs, and what is done before and after a job: gpu1 shares by MPS, gpu2 by two shards per GPU."""
+"""Shared GPUs, and what is done before and after a job: gpu1 shares by shards, then by MPS, then by MIG; gpu2 is exclusive."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ def shared(cluster: Cluster) -> Iterator[None]:
         cluster.out(node, "rm -f /usr/local/bin/nvidia-*")
     cluster.out("ctl", "scancel --user=ada")
     cluster.until("ctl", "squeue -h | wc -l", "0")
+    cluster.out("gpu1", UNDIVIDE)
     # It resumes what the last test left drained.
-    cluster.playbook(SITE, *arguments, inventories=files)
-    assert cluster.out("ctl", "sinfo -h -N -p all -o '%N %T'").split()[1::2] == ["idle"] * len(
-        cluster.out("ctl", "sinfo -h -N -p all").splitlines()
-    )
+    cluster.playbook(SITE, *arguments, inventories=files, variables={"slurm_cluster_accept_hardware": ["gpu1"]})
+    assert set(cluster.out("ctl", "sinfo -h -N -p all -o %T").split()) == {"idle"}
 
 
 def put(cluster: Cluster, node: str, path: str, content: str | bytes, mode: str = "755") -> None:
@@ -68,7 +67,7 @@ def finish(cluster: Cluster, *nodes: str) -> None:
 
 
 def reason(cluster: Cluster, node: str) -> str:
-    return cluster.out("ctl", f"sinfo -h -n {node} -p all -o '%T %100E'").strip()
+    return cluster.out("ctl", f"sinfo -h -n {node} -p all -o '%T %200E'").strip()
 
 
 def resume(cluster: Cluster, node: str) -> None:
@@ -80,45 +79,45 @@ def resume(cluster: Cluster, node: str) -> None:
 
 
 def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
-    # Four shards of the two t4: two jobs on each, whichever way SLURM deals them out.
-    shards = [
-        submit(cluster, f"{SMALL} -w gpu2 --gres=shard:2", LASTING),
-        *(submit(cluster, f"{SMALL} -w gpu2 --gres=shard:1", LASTING) for _ in "ab"),
-    ]
+    # All shares of one GPU for one job, those of the other GPU for two.
+    shards = [submit(cluster, f"{SMALL} -w gpu1 --gres=shard:{number}", LASTING) for number in (2, 1, 1)]
     running(cluster, *shards)
-    whole = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:1", LASTING)
-    running(cluster, whole)
-    for job in (*shards, whole):
-        cluster.until("gpu2", f"cat /tmp/job-{job}_4294967294.out", "}")
-    (alone,) = opened(cluster, "gpu2", whole)
-    first, second, third = ([*opened(cluster, "gpu2", job)] for job in shards)
-    assert len(first) == 1 and second == third and len(second) == 1, "one GPU each, two jobs on one"
-    assert alone not in (first[0], second[0]) and first != second
+    for job in shards:
+        cluster.until("gpu1", f"cat /tmp/job-{job}_4294967294.out", "}")
+    first, second, third = (opened(cluster, "gpu1", job) for job in shards)
+    assert len(first) == len(second) == 1 and second == third and first != second, "one GPU each, two jobs on one"
 
-    # What is more than there is now waits; what is more than there will ever be is refused.
-    waiting = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:1", "true")
-    more = submit(cluster, f"{SMALL} -w gpu2 --gres=shard:1", "true")
-    time.sleep(2)
-    assert cluster.out("ctl", f"squeue -h -j {waiting},{more} -o %T").split() == ["PENDING", "PENDING"]
-    refused = cluster.run("login", f"sbatch {SMALL} -w gpu2 --gres=shard:7 --wrap true", user="ada")
+    # What is more than there is now waits, a whole GPU too; what is more than there will ever be is refused.
+    whole = submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100:1", LASTING)
+    more = submit(cluster, f"{SMALL} -w gpu1 --gres=shard:1 --nice=100", "true")
+    refused = cluster.run("login", f"sbatch {SMALL} -w gpu1 --gres=shard:5 --wrap true", user="ada")
     assert refused.returncode != 0 and "Requested node configuration is not available" in refused.stderr
+    time.sleep(2)
+    assert cluster.out("ctl", f"squeue -h -j {whole},{more} -o %T").split() == ["PENDING", "PENDING"]
+    cluster.out("ctl", f"scancel {shards[0]}")
+    running(cluster, whole)
+    cluster.until("gpu1", f"cat /tmp/job-{whole}_4294967294.out", "}")
+    assert opened(cluster, "gpu1", whole) == first
+    assert cluster.out("ctl", f"squeue -h -j {more} -o %T") == "PENDING", "the other GPU has two, and this one is taken as a whole"
 
     # SLURM would forget who has shares of which GPU, and give it away as a whole.
     files = inventories(cluster)
     output = cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=files, succeeds=False)
-    assert "gpu2 runs jobs, so the sharing of its GPUs can't be changed from shard:2 to exclusive now: drain it" in " ".join(output.split())
+    assert "gpu1 runs jobs, so the sharing of its GPUs can't be changed from shard:2 to exclusive now: drain it" in " ".join(output.split())
     assert changed(output) == []
 
-    finish(cluster, "gpu2")
-    rows = [ended(cluster, job)[0] for job in (*shards, whole, waiting, more)]
-    assert [row["State"] for row in rows] == ["COMPLETED"] * 6
-    assert "gres/shard=2" in rows[0]["AllocTRES"]
+    finish(cluster, "gpu1")
+    rows = [ended(cluster, job)[0] for job in (*shards[1:], whole, more)]
+    assert [row["State"] for row in rows] == ["COMPLETED"] * 4
+    assert "gres/shard=1" in rows[0]["AllocTRES"]
 
 
 # --- MPS ---
 
 
 def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
+    files = [*inventories(cluster), "sharing.yml"]
+    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=files, variables={**SETTINGS, "sharing_of_gpu1": "mps"})
     # Without the daemon the job waits for another node, and this one says why.
     job = submit(cluster, f"{SMALL} -w gpu1 --gres=mps:40", LASTING + "\nenv | grep CUDA_MPS; ls $CUDA_MPS_PIPE_DIRECTORY")
     cluster.until("ctl", "scontrol -o show node gpu1", "MPS can't start on a100 at 0000:01:00.0 (/dev/nvidia0)")
@@ -164,6 +163,8 @@ def document(healthy: list[str], ecc: str = "", lost: str = "") -> str:
         gpu.set("id", "0000" + address.upper())
         for counter in gpu.find("ecc_errors/volatile"):  # type: ignore[union-attr]
             counter.text = "0"
+        for mark in ("remapped_row_pending", "remapped_row_failure"):
+            gpu.find(f"remapped_rows/{mark}").text = "No"  # type: ignore[union-attr]
         if address == ecc:
             gpu.find("ecc_errors/volatile/dram_uncorrectable").text = "2"  # type: ignore[union-attr]
         if address == lost:
@@ -236,7 +237,7 @@ def hold(cluster: Cluster, node: str, user: str, device: str, on_term: str = "si
 
 
 def test_nothing_of_the_user_stays_on_the_jobs_gpu(cluster: Cluster):
-    # Shares of two GPUs run, so the job gets the third one; the user's other job has a process there, which shall live.
+    # The user's other job has a process on this job's GPU too, which shall live.
     job = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", LASTING)
     other = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:t4:1", HOLD.format("signal.SIG_DFL", "/dev/nvidia2"))
     running(cluster, job, other)
@@ -259,7 +260,6 @@ def test_nothing_of_the_user_stays_on_the_jobs_gpu(cluster: Cluster):
     assert reason(cluster, "gpu2").split()[0] != "drained"
 
 
-# Last, because the run that takes the sharing back has to resume the node.
 def test_a_site_has_programs_of_its_own(cluster: Cluster):
     for kind in ("prolog", "epilog"):
         put(cluster, "gpu2", f"/etc/slurm/{kind}.d/60-site", f"#!/bin/sh\necho $SLURM_JOB_ID > /tmp/site-{kind}\n")
@@ -268,4 +268,56 @@ def test_a_site_has_programs_of_its_own(cluster: Cluster):
     for kind in ("prolog", "epilog"):
         cluster.until("gpu2", f"cat /tmp/site-{kind}", job)
         cluster.out("gpu2", f"rm /tmp/site-{kind} /etc/slurm/{kind}.d/60-site")
+
+
+# --- MIG ---
+
+# Instances 7, 8 and 1 of the first GPU, as in the recorded answer of nvidia-smi, with the numbers of their capability files.
+INSTANCES = {7: (66, 67), 8: (75, 76), 1: (12, 13)}
+TREE = "/var/lib/gpu_simulator"
+UNDIVIDE = f"rm -rf {TREE}/proc/driver/nvidia/capabilities {TREE}/dev/nvidia-caps /dev/nvidia-caps /usr/local/bin/nvidia-*"
+LOOK_AT_CAPABILITIES = look().replace('"/dev/nvidia[0-9]*"', '"/dev/nvidia-caps/*"')
+
+
+def divide(cluster: Cluster) -> None:
+    """What the kernel module and nvidia-smi show of a GPU that is divided into instances."""
+    words = ["set -e"]
+    for instance, numbers in INSTANCES.items():
+        place = f"{TREE}/proc/driver/nvidia/capabilities/gpu0/mig/gi{instance}"
+        words.append(f"mkdir -p {place}/ci0 /dev/nvidia-caps {TREE}/dev/nvidia-caps")
+        for number, file in zip(numbers, (f"{place}/access", f"{place}/ci0/access"), strict=True):
+            words.append(f"echo 'DeviceFileMinor: {number}' > {file}")
+            words.append(f"mknod -m 666 /dev/nvidia-caps/nvidia-cap{number} c 120 {number + 100}")
+            words.append(f"ln -s /dev/nvidia-caps/nvidia-cap{number} {TREE}/dev/nvidia-caps/")
+    cluster.out("gpu1", "; ".join(words))
+    recorded = ROOT / "tests/data/nvidia_smi"
+    answer = (
+        (recorded / "a100_mig.xml")
+        .read_text(encoding="utf-8")
+        .replace("00000000:41:", "00000000:01:")
+        .replace("00000000:81:", "00000000:02:")
+    )
+    put(cluster, "gpu1", "/usr/local/bin/nvidia-smi.xml", answer)
+    put(cluster, "gpu1", "/usr/local/bin/nvidia-smi.list", (recorded / "a100_mig_list.txt").read_bytes())
+    put(cluster, "gpu1", "/usr/local/bin/nvidia-smi", (STAND_INS / "nvidia-smi").read_bytes())
+
+
+# Last, because the run that divides the GPU takes the sharing back, and resumes the node that is drained here.
+def test_a_job_gets_exactly_its_mig_instance(cluster: Cluster):
     cluster.out("ctl", "scontrol update NodeName=gpu2 State=DRAIN Reason='accelerators: t4 at 0000:02:00.0 (/dev/nvidia1): told by a test'")
+    divide(cluster)
+    variables = {**SETTINGS, "slurm_cluster_accept_hardware": ["gpu1"]}
+    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=inventories(cluster), variables=variables)
+    assert reason(cluster, "gpu2").startswith("idle")
+    cluster.until("ctl", "sinfo -h -n gpu1 -p all -o '%T %G'", "idle gpu:a100:1,gpu:a100_1g.10gb:2,gpu:a100_3g.40gb:1")
+
+    jobs = [submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100_1g.10gb:1", LOOK_AT_CAPABILITIES + "\nsleep 2") for _number in range(2)]
+    jobs.append(submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100_3g.40gb:1", LOOK_AT_CAPABILITIES))
+    jobs.append(submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100:1", LOOK_AT_CAPABILITIES))
+    assert [ended(cluster, job)[0]["State"] for job in jobs] == ["COMPLETED"] * 4
+    seen = [opened(cluster, "gpu1", job) for job in jobs]
+    files = {instance: [f"/dev/nvidia-caps/nvidia-cap{number}" for number in numbers] for instance, numbers in INSTANCES.items()}
+    assert sorted(seen[:2]) == [files[7], files[8]]
+    assert seen[2:] == [files[1], []]
+    refused = cluster.run("login", f"sbatch {SMALL} -w gpu1 --gres=gpu:a100:2 --wrap true", user="ada")
+    assert "Requested node configuration is not available" in refused.stderr, "the divided GPU is no whole one any more"

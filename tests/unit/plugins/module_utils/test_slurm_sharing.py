@@ -71,6 +71,12 @@ PARTITIONS = [{"name": "a", "gpu_sharing": "mps"}, {"name": "b", "gpu_sharing": 
             "which SLURM gives to one job each; leave such a node exclusive.",
         ),
         (
+            [node("gpu1", [*gpus(1), *gpus(2, type="t4")[1:]], gpu_sharing="shard:2")],
+            [{"name": "a"}],
+            "gpu1 can't share its GPUs as shard:2: it has several types (a100, t4), among which SLURM mixes up "
+            "what is shared and what is given away as a whole; leave such a node exclusive.",
+        ),
+        (
             [node("gpu1", [amd(0)], gpu_sharing="mps")],
             [{"name": "a"}],
             "gpu1 can't share its GPUs as mps: the one at 0000:01:00.0 is not NVIDIA's; use shard:N there.",
