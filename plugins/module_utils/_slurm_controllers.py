@@ -18,8 +18,9 @@ def told(results: t.Sequence[t.Mapping[str, t.Any]], directory: str, needed_mib:
     errors (sentences that stop the run), lost (those that a restored backup heals) and move: empty, or where the state is
     copied from (host, from) and on which hosts slurmctld runs (stop).
     """
-    answers = {str(result["item"]): result for result in results if not result.get("unreachable")}
-    silent = [str(result["item"]) for result in results if result.get("unreachable")]
+    # Some connections tell a host that is down by a failure of the task.
+    answers = {str(result["item"]): result for result in results if "state" in result}
+    silent = [str(result["item"]) for result in results if "state" not in result]
     if not answers:
         sentence = f"No host of slurm_controllers answers ({', '.join(silent)}): bring one up, then run again."
         return {"answering": [], "configured": [], "record": "", "busy": [], "errors": [sentence], "lost": [], "move": {}}
