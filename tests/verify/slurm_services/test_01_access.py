@@ -59,7 +59,7 @@ def test_administrators_come_in_always(cluster: Cluster, user: str):
 
 def test_a_session_is_a_part_of_the_job(cluster: Cluster):
     """It opens the job's GPU and no other, has its memory limit, and ends with it."""
-    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1 --mem=300", look() + "\nsleep 60")
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1 --mem=300", look() + "\nsleep 900")
     cluster.until("gpu1", f"cat /tmp/job-{job}_*.out", "nvidia")
     assert seen(cluster, "ada", "gpu1") == opened(cluster, "gpu1", job)
     assert len(opened(cluster, "gpu1", job)) == 1
