@@ -19,7 +19,8 @@ TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
 
 def states(cluster: Cluster) -> dict[str, str]:
     lines = cluster.out(CONTROLLER, "sinfo -h -N -p all -o '%N|%T|%E'").splitlines()
-    return {name: f"{state.rstrip('*')} {reason}" for name, state, reason in (line.split("|") for line in lines)}
+    # SLURM adds to a reason, and a star to the state, when the node stops answering.
+    return {name: f"{state.rstrip('*')} {reason.split(' : ')[0]}" for name, state, reason in (line.split("|") for line in lines)}
 
 
 def running(cluster: Cluster, node: str) -> str:
@@ -106,7 +107,6 @@ def test_a_report_names_each_difference_and_changes_nothing(cluster: Cluster, tm
         "gpu2", "cp -p /etc/munge/munge.key /root/munge.key; openssl rand 64 > /etc/munge/munge.key; base64 -w0 /etc/munge/munge.key"
     )
     try:
-        cluster.until(CONTROLLER, "sinfo -h -n gpu1 -p all -o %T", "drained*")
         before = snapshot(cluster)
         output = cluster.playbook("playbooks/slurm_drift.yml", variables=wanted, succeeds=False)
         assert snapshot(cluster) == before
