@@ -26,7 +26,7 @@ units: ## Unit tests; ARGS="-k name" for some
 sanity: ## ansible-test sanity on the working ansible-core (VERSION=2.16 or 2.21 for another)
 	$(toolchain) scripts/step "ansible-core $(or $(VERSION),2.19) sanity" tests/compat/run $(or $(VERSION),2.19) sanity
 
-bench: ## Measure deployment, re-run, configuration assembly and gpu_facts
+bench: ## Measure deployment, re-run, policy, configuration assembly and gpu_facts
 	$(toolchain) scripts/bench
 
 docs: ## Write docs/reference from the modules', filters' and roles' own documentation

@@ -421,7 +421,11 @@ class Removal(t.NamedTuple):
 
 
 def removals(cluster: str, present: State, declared: State, jobs: t.Sequence[Job], partition_qos: t.Collection[str]) -> list[Removal]:
-    """What the policy does not name, from the leaves of the tree up. partition_qos: those that the partitions name now."""
+    """What the policy does not name, from the leaves of the tree up. partition_qos: those that the partitions name now.
+
+    One thing per command: slurmdbd's query grows with the square of what a command removes. 40 accounts of 50 users in
+    one command did not end in 10 minutes, one after the other they took 84 s.
+    """
     strangers = Strangers(present, declared)
     scope = f"cluster={cluster}"
     found = []

@@ -86,11 +86,41 @@ def with_ambiguous_address() -> dict:
             changed(slurm_cluster_partitions=[{"name": "gpu", "group": "nowhere"}]),
             "slurm_cluster_partitions: partition gpu has the group nowhere, which is not in the inventory or has no host.",
         ),
+        (
+            changed(slurm_cluster_policy={"accounts": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]}),
+            "slurm_cluster_policy: accounts are their own parents: a below b below a. Give one of them another parent.",
+        ),
+        (
+            changed(slurm_cluster_policy={"accounts": [{"name": "a", "qos": ["fast"]}]}),
+            "slurm_cluster_policy: account a has the QOS fast, which is not declared in qos.",
+        ),
+        (
+            changed(slurm_cluster_policy={"accounts": [{"name": "a", "limits": {"gpus": -1}}]}),
+            "slurm_cluster_policy: account a has -1 as gpus: write a whole number from 0 on without a unit, or unlimited.",
+        ),
+        (
+            changed(slurm_cluster_policy={"accounts": [{"name": "a", "coordinators": ["eve"]}]}),
+            "slurm_cluster_policy: account a has the coordinator eve, who is a user of no account: name them in the users of one.",
+        ),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "inventory",
 )
 def test_refused_before_a_host_is_contacted(tmp_path: Path, inventory: dict, sentence: str):
     assert sentence in refuse(tmp_path, inventory)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("nonsense: [" * 1000000, " has 11000000 bytes, more than the 5 MiB that a policy may have."),
+        ("accounts:\n  - name: a\n   users: [b]\n", ", line 3: "),
+    ],
+    ids=["10_MB_of_nonsense", "no_YAML"],
+)
+def test_policy_files_that_are_none_are_refused(tmp_path: Path, content: str, sentence: str):
+    file = tmp_path / "policy.yml"
+    file.write_text(content, encoding="utf-8")
+    assert f"{file}{sentence}" in refuse(tmp_path, changed(slurm_cluster_policy_file=str(file)))
 
 
 def test_the_good_inventory_is_not_refused(tmp_path: Path):
