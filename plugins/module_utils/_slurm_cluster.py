@@ -53,8 +53,8 @@ def closed(partition: t.Mapping[str, t.Any], policy: t.Mapping[str, t.Any]) -> b
     """Whether a partition may keep the probing jobs out, which are root's with the QOS normal."""
     if {key.lower() for key in partition.get("settings") or {}} & CLOSED:
         return True
-    allowed = _slurm_policy.partition_settings(policy, str(partition["name"])).get("AllowQos")
-    return allowed is not None and _slurm_policy.NORMAL not in allowed.split(",")
+    access = _slurm_policy.partition_settings(policy, str(partition["name"]))
+    return "AllowAccounts" in access or _slurm_policy.NORMAL not in access.get("AllowQos", _slurm_policy.NORMAL).split(",")
 
 
 def gpu_types(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[_slurm_conf.PlannedNode]) -> list[str]:

@@ -413,15 +413,15 @@ def below(policy: t.Mapping[str, t.Any], chosen: t.Collection[str]) -> list[str]
 def partition_settings(policy: t.Mapping[str, t.Any], partition: str) -> dict[str, str]:
     """What a policy adds to the line of a partition in slurm.conf(5).
 
-    Accounts below a named one are named too, as only newer releases include them by themselves. The account root stays
-    allowed, so that the proof's jobs run there; nobody but root has it.
+    Accounts below a named one are named too, as only newer releases include them by themselves. They do so for root too,
+    so that to allow root for the proof's jobs would be to allow everybody.
     """
     found = {}
     for entry in policy.get("partitions") or []:
         if text_of(entry["name"]) != partition:
             continue
         if entry.get("accounts") is not None:
-            found["AllowAccounts"] = ",".join([*below(policy, names(entry["accounts"])), ROOT])
+            found["AllowAccounts"] = ",".join(below(policy, names(entry["accounts"])))
         if entry.get("deny_accounts"):
             found["DenyAccounts"] = ",".join(below(policy, names(entry["deny_accounts"])))
         if entry.get("groups"):

@@ -74,7 +74,7 @@ def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory):
     """The policy of the tests in a file, and a job of ada's that runs from before it until after the last change."""
     file = tmp_path_factory.mktemp("site") / "policy.yml"
     file.write_text(yaml.safe_dump(POLICY))
-    job = submit(cluster, "--time=5 --gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
+    job = submit(cluster, "--time=20 --gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     yield file, job
     cluster.run("gpu1", TELL)
@@ -133,8 +133,6 @@ def test_a_partition_lets_in_whom_the_policy_names_and_the_accounts_below(cluste
     assert "Invalid account or account/partition combination" in refused(cluster, "--partition=a100 --time=1", user="eve")
     for user, partition in (("eve", "all"), ("ada", "a100")):
         assert ended(cluster, accepted(cluster, f"--partition={partition} --time=1", user))[0]["State"] == "COMPLETED"
-    # The proof still comes in.
-    assert cluster.out("login", "srun --partition=a100 --time=1 --gres=gpu:1 hostname") in ("gpu1", "gpu2", "gpu3")
 
 
 def test_shares_decide_the_priority(cluster: Cluster, site: tuple[Path, str]):

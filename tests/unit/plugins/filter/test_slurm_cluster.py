@@ -196,12 +196,12 @@ def test_policy_in_the_plan(hostvars):
     assert (found["policy"], found["partition_qos"]) == (GOOD, [{"name": "long"}])
     text = found["files"]["slurm.conf"]
     (line,) = [line for line in text.splitlines() if line.startswith("PartitionName=")]
-    assert " AllowAccounts=physics,root QOS=long " in line
+    assert " AllowAccounts=physics QOS=long " in line
     assert "PreemptType=preempt/qos\n" in text and "AccountingStorageEnforce=associations,limits,qos,safe\n" in text
     assert "Preempt" not in plan(hostvars)["files"]["slurm.conf"]
-    assert found["probes"], "the proof's jobs run as root, whose account stays allowed"
-    closed = {**GOOD, "partitions": [{"name": "batch", "qos": ["long"]}]}
-    assert plan(hostvars, policy=closed)["probes"] == []
+    assert found["probes"] == [], "the proof's jobs run as root, in the account root with the QOS normal"
+    for access, proved in (({"qos": ["long"]}, False), ({"qos": ["long", "normal"]}, True), ({"deny_accounts": ["physics"]}, True)):
+        assert bool(plan(hostvars, policy={**GOOD, "partitions": [{"name": "batch", **access}]})["probes"]) is proved
 
 
 def test_gpu_types_of_the_policy_are_those_of_the_nodes(hostvars):

@@ -183,8 +183,8 @@ def test_gpu_types_that_no_node_has():
     ]
 
 
-def test_access_of_a_partition_includes_the_accounts_below_and_the_proof():
-    assert _slurm_policy.partition_settings(POLICY, "gpu") == {"AllowAccounts": "physics,science,root", "QOS": "long"}
+def test_access_of_a_partition_includes_the_accounts_below():
+    assert _slurm_policy.partition_settings(POLICY, "gpu") == {"AllowAccounts": "physics,science", "QOS": "long"}
     assert _slurm_policy.partition_settings(POLICY, "all") == {"AllowGroups": "hpc", "AllowQos": "normal"}
     assert _slurm_policy.partition_settings(POLICY, "other") == {}
     denied = {**POLICY, "partitions": [{"name": "gpu", "deny_accounts": ["Science"]}]}
