@@ -44,7 +44,9 @@ def client_options(settings: t.Mapping[str, str]) -> str:
         options["password"] = '"' + settings["storagepass"].replace("\\", "\\\\").replace('"', '\\"') + '"'
     tls = dict(pair.split("=", 1) for pair in settings.get("storageparameters", "").split(",") if "=" in pair)
     options.update({f"ssl-{key[4:].lower()}": value for key, value in tls.items() if key in ("SSL_CA", "SSL_CERT", "SSL_KEY")})
-    return "[client]\n" + "".join(f"{key}={value}\n" for key, value in options.items())
+    # The password goes to the server that the certificate names, and to no other.
+    verify = "ssl-verify-server-cert\n" if "ssl-ca" in options else ""
+    return "[client]\n" + "".join(f"{key}={value}\n" for key, value in options.items()) + verify
 
 
 def rows_of_dump(lines: t.Iterable[bytes]) -> tuple[dict[str, int], bool]:

@@ -28,7 +28,8 @@ def job(cluster: Cluster) -> str:
         "timeout 900 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived",
     )
     cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
-    since = cluster.out("ctl1", "date +%s")
+    # slurmctld saves its state some seconds after a change.
+    since = cluster.out("ctl1", f"date +%s; sleep 1; scontrol update JobId={number} Comment=saved")
     cluster.out("ctl1", f"until [ $(stat -c %Y {STATE}/job_state) -gt {since} ]; do sleep 0.3; done")
     return number
 

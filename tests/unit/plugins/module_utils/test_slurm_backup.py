@@ -37,7 +37,7 @@ def test_a_local_database_needs_no_password_and_a_remote_one_is_reached_as_slurm
     local = backup.settings_of("StorageHost=localhost\nStorageUser=slurm # no password\n")
     assert backup.client_options(local) == "[client]\n"
     remote = backup.settings_of('StorageHost=db\nStorageUser=slurm\nStoragePass=a"b\nStorageParameters=SSL_CA=/etc/ca.pem\n')
-    assert backup.client_options(remote) == '[client]\nhost=db\nuser=slurm\npassword="a\\"b"\nssl-ca=/etc/ca.pem\n'
+    assert backup.client_options(remote) == '[client]\nhost=db\nuser=slurm\npassword="a\\"b"\nssl-ca=/etc/ca.pem\nssl-verify-server-cert\n'
 
 
 @pytest.mark.parametrize(
