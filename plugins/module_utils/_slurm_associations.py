@@ -323,6 +323,10 @@ def plan_accounts(found: Plan, cluster: str, present: State, declared: State, pu
                 found.commands.append(["modify", "account", "where", f"name={name}", "set", *words(record)])
             if wrong:
                 found.commands.append(["modify", "account", "where", f"name={name}", scope, "set", *words(wrong)])
+            if "parent" in wrong:
+                # slurmctld goes on with the QOS of the former parent until it hears of the account's own.
+                own_qos = own["qos"] if "qos" in own else None if purge else present.accounts[name].get("qos")
+                found.commands.append(["modify", "account", "where", f"name={name}", scope, "set", *words({"qos": own_qos})])
 
 
 def plan_users(found: Plan, cluster: str, present: State, declared: State, purge: bool) -> None:

@@ -143,7 +143,7 @@ def test_shares_decide_the_priority(cluster: Cluster, site: tuple[Path, str]):
 
 def test_a_limit_below_what_runs_ends_no_job_and_keeps_new_ones_out(cluster: Cluster, site: tuple[Path, str]):
     _file, job = site
-    lowered = edited(limits={"gpu_minutes": 0, "gpus": 0, "per_job": {"wall": "00:01:00"}, "per_user": {"gpus": 0, "jobs": 0}})
+    lowered = edited(limits={"gpu_minutes": 0, "gpus": 0, "per_job": {"wall": "00:01:00"}, "per_user": {"gpus": 0}})
     result = module(cluster, "slurm_policy", "--diff", policy=lowered)
     assert result["updated"] == ["account physics", "user ada in physics"]
     assert result["undeclared"] == ["user ada in physics: GrpSubmitJobs=4 GrpTRES=gres/gpu:t4=1"]

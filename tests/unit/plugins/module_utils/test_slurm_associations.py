@@ -104,7 +104,6 @@ def test_thousands_of_equal_users_are_few_commands():
         ),
         ({"limits": {"gpu_minutes": "unlimited", "cpus": 100}}, ["cluster=demo", "set", "GrpTRESMins=gres/gpu=-1"]),
         ({"limits": {"gpu_minutes": 6000}}, None),
-        ({"parent": "chemistry"}, ["cluster=demo", "set", "parent=chemistry"]),
         ({"description": "other"}, ["set", "description=other"]),
         ({"description": "ALL of science, mostly"}, None),
     ],
@@ -127,7 +126,12 @@ def test_what_is_not_declared_stays_and_is_told_or_taken_back(database):
 def test_tree_that_is_turned_round_is_moved_from_the_top_down(database):
     policy = {**POLICY, "accounts": [{"name": "science", "parent": "physics"}, {"name": "physics"}, {"name": "chemistry"}]}
     commands = plan("demo", database.state(), wanted(policy), purge=False).commands
-    assert [(command[3], command[-1]) for command in commands] == [("name=physics", "parent=root"), ("name=science", "parent=physics")]
+    assert [(command[3], command[-1]) for command in commands] == [
+        ("name=physics", "parent=root"),
+        ("name=physics", "qos="),  # else slurmctld keeps the former parent's QOS
+        ("name=science", "parent=physics"),
+        ("name=science", "qos=long,normal"),
+    ]
 
 
 def going(database, policy, jobs=(), partition_qos=()):
