@@ -190,6 +190,7 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
     if len(cluster["databases"]) > 1:
         ours["AccountingStorageBackupHost"] = cluster["databases"][1]["address"]
     types = types_of(nodes)
+    # In this order: where shard comes before mps, SLURM 24.11 tells jobs a share of 0 percent.
     shared = sorted({n["sharing"].partition(":")[0] for n in nodes if n["devices"]} - {"exclusive"})
     tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types), *(f"gres/{name}" for name in shared)] if types else []
     if tres or extra.get("accountingstoragetres"):

@@ -1,4 +1,4 @@
-"""Shared GPUs, and what is done before and after a job: gpu1 shares by shards, then by MPS, then by MIG; gpu2 is exclusive."""
+"""Shared GPUs, and what is done before and after a job: gpu1 shares by shards, then by MPS; gpu2 is exclusive."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ def shared(cluster: Cluster) -> Iterator[None]:
         cluster.out(node, "rm -f /usr/local/bin/nvidia-*")
     cluster.out("ctl", "scancel --user=ada")
     cluster.until("ctl", "squeue -h | wc -l", "0")
-    cluster.out("gpu1", UNDIVIDE)
     # It resumes what the last test left drained.
-    cluster.playbook(SITE, *arguments, inventories=files, variables={"slurm_cluster_accept_hardware": ["gpu1"]})
+    cluster.playbook(SITE, *arguments, inventories=files)
     assert set(cluster.out("ctl", "sinfo -h -N -p all -o %T").split()) == {"idle"}
 
 
@@ -56,6 +55,12 @@ def put(cluster: Cluster, node: str, path: str, content: str | bytes, mode: str 
 def running(cluster: Cluster, *jobs: str) -> None:
     for job in jobs:
         cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
+
+
+def seen_by(cluster: Cluster, node: str, job: str) -> list[str]:
+    """The devices that a running job could open, once it has tried: its prolog comes first."""
+    cluster.until(node, f"cat /tmp/job-{job}_4294967294.out", "}")
+    return opened(cluster, node, job)
 
 
 def finish(cluster: Cluster, *nodes: str) -> None:
@@ -75,6 +80,11 @@ def resume(cluster: Cluster, node: str) -> None:
     cluster.until("ctl", f"sinfo -h -n {node} -p all -o %T", "idle")
 
 
+def again(cluster: Cluster, node: str, job: str) -> None:
+    """Resume the node for a job that its prolog sent back; SLURM itself would let the job wait for two minutes."""
+    cluster.out("ctl", f"scontrol update NodeName={node} State=RESUME; scontrol update JobId={job} StartTime=now")
+
+
 # --- shards ---
 
 
@@ -82,9 +92,7 @@ def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
     # All shares of one GPU for one job, those of the other GPU for two.
     shards = [submit(cluster, f"{SMALL} -w gpu1 --gres=shard:{number}", LASTING) for number in (2, 1, 1)]
     running(cluster, *shards)
-    for job in shards:
-        cluster.until("gpu1", f"cat /tmp/job-{job}_4294967294.out", "}")
-    first, second, third = (opened(cluster, "gpu1", job) for job in shards)
+    first, second, third = (seen_by(cluster, "gpu1", job) for job in shards)
     assert len(first) == len(second) == 1 and second == third and first != second, "one GPU each, two jobs on one"
 
     # What is more than there is now waits, a whole GPU too; what is more than there will ever be is refused.
@@ -96,8 +104,7 @@ def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
     assert cluster.out("ctl", f"squeue -h -j {whole},{more} -o %T").split() == ["PENDING", "PENDING"]
     cluster.out("ctl", f"scancel {shards[0]}")
     running(cluster, whole)
-    cluster.until("gpu1", f"cat /tmp/job-{whole}_4294967294.out", "}")
-    assert opened(cluster, "gpu1", whole) == first
+    assert seen_by(cluster, "gpu1", whole) == first
     assert cluster.out("ctl", f"squeue -h -j {more} -o %T") == "PENDING", "the other GPU has two, and this one is taken as a whole"
 
     # SLURM would forget who has shares of which GPU, and give it away as a whole.
@@ -122,17 +129,17 @@ def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
     job = submit(cluster, f"{SMALL} -w gpu1 --gres=mps:40", LASTING + "\nenv | grep CUDA_MPS; ls $CUDA_MPS_PIPE_DIRECTORY")
     cluster.until("ctl", "scontrol -o show node gpu1", "MPS can't start on a100 at 0000:01:00.0 (/dev/nvidia0)")
     assert "nvidia-cuda-mps-control is not installed" in reason(cluster, "gpu1")
-    assert cluster.out("ctl", f"squeue -h -j {job} -o %T") == "PENDING"
+    cluster.until("ctl", f"squeue -h -j {job} -o %T", "PENDING")
     put(cluster, "gpu1", "/usr/local/bin/nvidia-cuda-mps-control", (STAND_INS / "nvidia-cuda-mps-control").read_bytes())
-    cluster.out("ctl", "scontrol update NodeName=gpu1 State=RESUME")
+    again(cluster, "gpu1", job)
     running(cluster, job)
 
     second = submit(cluster, f"{SMALL} -w gpu1 --gres=mps:60", LASTING)
     running(cluster, second)
+    (device,) = seen_by(cluster, "gpu1", second)
     pipe = cluster.out("gpu1", "ls -d /run/deephdc-mps/2001-*")
     assert len(pipe.split()) == 1, "one daemon for both jobs"
     seen = json.loads(cluster.out("gpu1", f"cat {pipe}/control.log"))
-    (device,) = opened(cluster, "gpu1", second)
     assert (seen["uid"], seen["opens"]) == (2001, [device])
     assert cluster.run("gpu1", f"ls {pipe}", user="eve").returncode != 0
 
@@ -185,11 +192,11 @@ def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: 
     cluster.until("ctl", "scontrol -o show node gpu2", "accelerators: t4 at 0000:02:00.0 (/dev/nvidia1): 2 uncorrected ECC error(s)")
     assert reason(cluster, "gpu2").startswith("drain")
     cluster.until("ctl", f"scontrol -o show job {job}", "Restarts=1")
-    assert cluster.out("ctl", f"squeue -h -j {job} -o '%T %r'").split()[0] == "PENDING"
+    cluster.until("ctl", f"squeue -h -j {job} -o %T", "PENDING")
     assert "JobHeld" not in cluster.out("ctl", f"squeue -h -j {job} -o %r")
 
     put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", document(ADDRESSES))
-    cluster.out("ctl", "scontrol update NodeName=gpu2 State=RESUME")
+    again(cluster, "gpu2", job)
     assert ended(cluster, job)[0]["State"] == "COMPLETED"
 
 
@@ -241,8 +248,7 @@ def test_nothing_of_the_user_stays_on_the_jobs_gpu(cluster: Cluster):
     job = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", LASTING)
     other = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:t4:1", HOLD.format("signal.SIG_DFL", "/dev/nvidia2"))
     running(cluster, job, other)
-    cluster.until("gpu2", f"cat /tmp/job-{job}_4294967294.out", "}")
-    assert opened(cluster, "gpu2", job) == ["/dev/nvidia2"]
+    assert seen_by(cluster, "gpu2", job) == ["/dev/nvidia2"]
     gone = [hold(cluster, "gpu2", "ada", "/dev/nvidia2"), hold(cluster, "gpu2", "ada", "/dev/nvidia2", on_term="signal.SIG_IGN")]
     spared = [
         hold(cluster, "gpu2", "ada", "/dev/nvidia0"),
@@ -268,56 +274,5 @@ def test_a_site_has_programs_of_its_own(cluster: Cluster):
     for kind in ("prolog", "epilog"):
         cluster.until("gpu2", f"cat /tmp/site-{kind}", job)
         cluster.out("gpu2", f"rm /tmp/site-{kind} /etc/slurm/{kind}.d/60-site")
-
-
-# --- MIG ---
-
-# Instances 7, 8 and 1 of the first GPU, as in the recorded answer of nvidia-smi, with the numbers of their capability files.
-INSTANCES = {7: (66, 67), 8: (75, 76), 1: (12, 13)}
-TREE = "/var/lib/gpu_simulator"
-UNDIVIDE = f"rm -rf {TREE}/proc/driver/nvidia/capabilities {TREE}/dev/nvidia-caps /dev/nvidia-caps /usr/local/bin/nvidia-*"
-LOOK_AT_CAPABILITIES = look().replace('"/dev/nvidia[0-9]*"', '"/dev/nvidia-caps/*"')
-
-
-def divide(cluster: Cluster) -> None:
-    """What the kernel module and nvidia-smi show of a GPU that is divided into instances."""
-    words = ["set -e"]
-    for instance, numbers in INSTANCES.items():
-        place = f"{TREE}/proc/driver/nvidia/capabilities/gpu0/mig/gi{instance}"
-        words.append(f"mkdir -p {place}/ci0 /dev/nvidia-caps {TREE}/dev/nvidia-caps")
-        for number, file in zip(numbers, (f"{place}/access", f"{place}/ci0/access"), strict=True):
-            words.append(f"echo 'DeviceFileMinor: {number}' > {file}")
-            words.append(f"mknod -m 666 /dev/nvidia-caps/nvidia-cap{number} c 120 {number + 100}")
-            words.append(f"ln -s /dev/nvidia-caps/nvidia-cap{number} {TREE}/dev/nvidia-caps/")
-    cluster.out("gpu1", "; ".join(words))
-    recorded = ROOT / "tests/data/nvidia_smi"
-    answer = (
-        (recorded / "a100_mig.xml")
-        .read_text(encoding="utf-8")
-        .replace("00000000:41:", "00000000:01:")
-        .replace("00000000:81:", "00000000:02:")
-    )
-    put(cluster, "gpu1", "/usr/local/bin/nvidia-smi.xml", answer)
-    put(cluster, "gpu1", "/usr/local/bin/nvidia-smi.list", (recorded / "a100_mig_list.txt").read_bytes())
-    put(cluster, "gpu1", "/usr/local/bin/nvidia-smi", (STAND_INS / "nvidia-smi").read_bytes())
-
-
-# Last, because the run that divides the GPU takes the sharing back, and resumes the node that is drained here.
-def test_a_job_gets_exactly_its_mig_instance(cluster: Cluster):
+    # Last, because the run that takes the sharing back has to resume the node.
     cluster.out("ctl", "scontrol update NodeName=gpu2 State=DRAIN Reason='accelerators: t4 at 0000:02:00.0 (/dev/nvidia1): told by a test'")
-    divide(cluster)
-    variables = {**SETTINGS, "slurm_cluster_accept_hardware": ["gpu1"]}
-    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=inventories(cluster), variables=variables)
-    assert reason(cluster, "gpu2").startswith("idle")
-    cluster.until("ctl", "sinfo -h -n gpu1 -p all -o '%T %G'", "idle gpu:a100:1,gpu:a100_1g.10gb:2,gpu:a100_3g.40gb:1")
-
-    jobs = [submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100_1g.10gb:1", LOOK_AT_CAPABILITIES + "\nsleep 2") for _number in range(2)]
-    jobs.append(submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100_3g.40gb:1", LOOK_AT_CAPABILITIES))
-    jobs.append(submit(cluster, f"{SMALL} -w gpu1 --gres=gpu:a100:1", LOOK_AT_CAPABILITIES))
-    assert [ended(cluster, job)[0]["State"] for job in jobs] == ["COMPLETED"] * 4
-    seen = [opened(cluster, "gpu1", job) for job in jobs]
-    files = {instance: [f"/dev/nvidia-caps/nvidia-cap{number}" for number in numbers] for instance, numbers in INSTANCES.items()}
-    assert sorted(seen[:2]) == [files[7], files[8]]
-    assert seen[2:] == [files[1], []]
-    refused = cluster.run("login", f"sbatch {SMALL} -w gpu1 --gres=gpu:a100:2 --wrap true", user="ada")
-    assert "Requested node configuration is not available" in refused.stderr, "the divided GPU is no whole one any more"
