@@ -91,8 +91,8 @@ class Cloud:
             if server.status == "ACTIVE":
                 return
             if server.status == "ERROR":
-                # "fault" has no attribute in older releases of the SDK.
-                fault = server.to_dict().get("fault") or {}
+                # Older releases of the SDK drop the fault from what they read.
+                fault = self.connection.compute.get(f"/servers/{server.id}").json()["server"].get("fault") or {}
                 self.connection.compute.delete_server(server.id)
                 raise Trouble(f"OpenStack could not make the server: {fault.get('message') or 'it tells no cause'}")
             time.sleep(POLL_SECONDS)
