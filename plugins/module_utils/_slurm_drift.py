@@ -18,6 +18,8 @@ RESULT = re.compile(r"__([a-z]\w*)")
 # The role slurm_cluster works by delegation: its results are in the variables of every host of a run, but concern the controller
 # or, in a loop, the host of the item.
 CLUSTER = "slurm_cluster_"
+# The task that has the whole policy; an earlier one registers only what slurm.conf needs.
+POLICY = "slurm_cluster_reconciled"
 
 
 class Difference(t.TypedDict):
@@ -73,7 +75,7 @@ def difference(host: str, part: str, result: t.Mapping[str, t.Any]) -> list[Diff
 
     if result.get("unreachable") or result.get("failed"):
         return entry("not_compared", [], [" ".join(str(result.get("msg") or "no reason told").split())])
-    if result.get("undeclared"):
+    if result.get("undeclared") and part == POLICY:
         found = entry("policy", result["undeclared"], ["the policy does not name it"])
         return [{**found[0], "diff": ""}, *difference(host, part, {**result, "undeclared": []})]
     if result.get("skipped") or not result.get("changed"):

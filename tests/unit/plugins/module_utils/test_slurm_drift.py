@@ -31,7 +31,6 @@ def test_nothing_differs():
         ({"changed": True, "name": "slurmd", "action": "start", "reasons": ["it does not run"]}, "unit", ["slurmd"], ["it does not run"]),
         ({"changed": True, "stdout": "NOTE\nInst slurmd (24.11.5)\nInst libx [1]\nConf slurmd\n"}, "package", ["slurmd", "libx"], []),
         ({"changed": True, "added": ["account a"], "updated": ["QOS b"], "removed": []}, "policy", ["account a", "QOS b"], []),
-        ({"changed": False, "added": [], "undeclared": ["account rogue"]}, "policy", ["account rogue"], ["the policy does not name it"]),
         ({"changed": True, "msg": "Would set"}, "other", [], ["Would set"]),
         ({"changed": False, "failed": True, "msg": "the unit\nis masked"}, "not_compared", [], ["the unit is masked"]),
         ({"changed": False, "unreachable": True, "msg": "no route"}, "not_compared", [], ["no route"]),
@@ -74,3 +73,14 @@ def test_a_node_that_a_person_drained_is_named():
     result = {"changed": False, "drained": [], "resumed": [], "nodes": nodes}
     entries = found({"gpu1": {"__slurm_cluster_nodes": result}}, node_hosts={"n1": "gpu1", "n2": "gpu2"})
     assert _slurm_drift.summary(entries) == ["gpu1: n1: it takes no jobs: IDLE+DRAIN (fan)"]
+
+
+def test_what_the_policy_does_not_name_is_told_by_the_task_that_has_all_of_it():
+    result = {"changed": False, "added": [], "undeclared": ["account rogue"]}
+    (entry,) = found({"gpu1": {"__slurm_cluster_registered": result, "__slurm_cluster_reconciled": result}})
+    assert (entry["host"], entry["kind"], entry["names"], entry["part"]) == (
+        "head",
+        "policy",
+        ["account rogue"],
+        "slurm_cluster_reconciled",
+    )
