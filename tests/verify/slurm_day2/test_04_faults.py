@@ -10,7 +10,7 @@ from local import Cluster, changed
 from slurm_jobs import ended, submit
 
 SITE = "playbooks/slurm.yml"
-UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived"
+UNTIL_TOLD = "timeout 1500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived"
 
 
 @pytest.fixture
