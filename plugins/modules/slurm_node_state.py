@@ -86,7 +86,7 @@ left:
   elements: str
   returned: always
 jobs:
-  description: Jobs on the drained nodes, after the wait. RV(jobs[].end) is when their time limit is over, on the controller's clock.
+  description: Jobs on the drained nodes, after the wait. C(end) is when their time limit is over, on the controller's clock.
   type: list
   elements: dict
   returned: always
