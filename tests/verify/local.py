@@ -92,22 +92,23 @@ class Cluster:
     def killed_playbook(self, playbook: str, chance: random.Random, tasks: int, **options: Any) -> str:
         """Start a playbook and kill it with SIGKILL during a random one of its tasks; returns that task's name."""
         fatal = chance.randint(1, tasks)
-        killed = []
+        seen: list[str] = []
 
-        def kill(name: str, number: int, process: subprocess.Popen[str]) -> None:
-            if number == fatal:
-                time.sleep(chance.random())
-                os.killpg(process.pid, signal.SIGKILL)
-                killed.append(name)
+        def kill(line: str, process: subprocess.Popen[str]) -> None:
+            if line.startswith("TASK ["):
+                seen.append(line.split("]")[0][6:])
+                if len(seen) == fatal:
+                    time.sleep(chance.random())
+                    os.killpg(process.pid, signal.SIGKILL)
 
         code, output = self.watched_playbook(playbook, kill, **options)
         assert code == -signal.SIGKILL, f"the run ended by itself before task {fatal}: {output[-3000:]}"
-        return killed[0]
+        return seen[fatal - 1]
 
     def watched_playbook(
-        self, playbook: str, on_task: Callable[[str, int, subprocess.Popen[str]], None], *arguments: str, **options: Any
+        self, playbook: str, on_line: Callable[[str, subprocess.Popen[str]], None], *arguments: str, **options: Any
     ) -> tuple[int, str]:
-        """Run a playbook and call on_task(name, number, process) when a task begins; returns exit code and output."""
+        """Run a playbook, in a process group of its own, and call on_line for each line it prints; returns exit code and output."""
         lines = []
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(options.get("variables") or {}, file)
@@ -117,12 +118,9 @@ class Cluster:
                 words, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
             ) as process:
                 assert process.stdout
-                seen = 0
                 for line in process.stdout:
                     lines.append(line)
-                    if line.startswith("TASK ["):
-                        seen += 1
-                        on_task(line.split("]")[0][6:], seen, process)
+                    on_line(line, process)
         return process.returncode, "".join(lines)
 
 

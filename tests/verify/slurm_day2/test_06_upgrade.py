@@ -5,17 +5,15 @@ The last file of the scenario: on Debian 13 the hosts have the next release afte
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from local import ROOT, Cluster, changed
+from local import Cluster, changed
 from slurm_jobs import ended, look, submit
 
 SITE = "playbooks/slurm.yml"
@@ -40,31 +38,16 @@ def versions(cluster: Cluster) -> dict[str, str]:
     return {name: cluster.out(name, f"dpkg-query -W -f {form} 'slurm*' | sort; dpkg --audit; true") for name in HOSTS}
 
 
-def power_cut(cluster: Cluster, when: Callable[[str], bool]) -> str:
+def power_cut(cluster: Cluster, when: Callable[[str], bool]) -> None:
     """Kill a run of slurm_upgrade when one of its lines says so, and on the first controller what installs packages."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(variables(cluster), file)
-        file.flush()
-        words = cluster.command(UPGRADE, ["-e", f"@{file.name}"], ("hosts.yml",))
-        with subprocess.Popen(
-            words,
-            cwd=ROOT,
-            env=cluster.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            assert process.stdout
-            seen = ""
-            for line in process.stdout:
-                seen += line
-                if when(line):
-                    os.killpg(process.pid, signal.SIGKILL)
-                    break
-    assert process.returncode == -signal.SIGKILL, seen[-3000:]
+
+    def cut(line: str, process: subprocess.Popen[str]) -> None:
+        if when(line):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    code, output = cluster.watched_playbook(UPGRADE, cut, variables=variables(cluster))
+    assert code == -signal.SIGKILL, output[-3000:]
     cluster.run("ctl1", "pkill -KILL apt-get; pkill -KILL dpkg")
-    return seen
 
 
 def during_dpkg(cluster: Cluster) -> Callable[[str], bool]:
