@@ -94,12 +94,15 @@ def test_of_an_instance_only_its_own_file_counts(devices):
 
 
 @pytest.fixture
-def held():
-    """A process that has a device open, and the device's number: a terminal of its own, which nothing else on this machine has."""
+def held(monkeypatch):
+    """A process that has a device open, and the device's number. It is the only one that the epilog sees: terminals in containers
+    have the same numbers, and what runs there must not be ended by a test."""
     master, terminal = pty.openpty()
     number = os.fstat(terminal).st_rdev
     with subprocess.Popen(["sleep", "60"], stdin=terminal) as process:
         os.close(terminal)
+        listdir = os.listdir
+        monkeypatch.setattr(os, "listdir", lambda path: [str(process.pid)] if path == "/proc" else listdir(path))
         yield process, {number}
         process.kill()
     os.close(master)
