@@ -12,8 +12,10 @@ import sys
 import time
 from pathlib import Path
 
+import jinja2
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerator_units, _nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerator_units, _nvidia, _slurm_gres
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
 ROOT = Path(__file__).resolve().parents[4]
 FILES = ROOT / "roles/slurm_node/files"
@@ -71,6 +73,16 @@ def test_devices_of_a_job(devices, monkeypatch):
     assert devices.of_job() == []
     monkeypatch.setattr(devices, "DEVICES_FILE", "/nowhere")
     assert devices.scheduled() == {}
+
+
+def test_numbers_are_those_that_slurm_gives():
+    """SLURM counts type by type, in the order of Gres=, whatever stands between them in gres.conf (seen with 22.05 and 24.11)."""
+    accelerators = [gpu(0, type="t4"), gpu(1), gpu(2, type="t4")]
+    text = (ROOT / "roles/slurm_node/templates/gpu_devices.j2").read_text(encoding="utf-8")
+    template = jinja2.Environment(trim_blocks=True).from_string(text)
+    lines = template.render(slurm_node_devices=_slurm_gres.device_index(accelerators)).splitlines()[2:]
+    assert _slurm_gres.gres_of(accelerators) == "gpu:a100:1,gpu:t4:2"
+    assert [line.split()[2:] for line in lines if line] == [["/dev/nvidia1", "0"], ["/dev/nvidia0", "1"], ["/dev/nvidia2", "2"]]
 
 
 def test_missing_file_is_named(devices, monkeypatch):
