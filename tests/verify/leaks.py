@@ -60,8 +60,10 @@ def on_host(cluster: Cluster, host: str, key: bytes, path: str) -> list[str]:
         "for top in ('/etc', '/home', '/opt', '/root', '/run', '/srv', '/tmp', '/usr/local', '/var'):\n"
         "    for folder, _folders, names in os.walk(top):\n"
         "        for path in (os.path.join(folder, name) for name in names):\n"
-        "            if os.path.isfile(path) and not os.path.islink(path) and os.stat(path).st_mode & 4:\n"
-        "                if any(needle in open(path, 'rb').read() for needle in needles): print(path)\n"
+        "            try:\n"
+        "                if os.path.isfile(path) and not os.path.islink(path) and os.stat(path).st_mode & 4:\n"
+        "                    if any(needle in open(path, 'rb').read() for needle in needles): print(path)\n"
+        "            except FileNotFoundError: pass  # a temporary file that is gone\n"
     )
     readable = cluster.run(host, f"python3 - <<'END'\n{search}\nEND").stdout.split()
     cluster.out(host, "rm /var/tmp/bytes /var/tmp/text")

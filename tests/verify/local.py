@@ -89,8 +89,8 @@ class Cluster:
         assert (done.returncode == 0) == succeeds, done.stdout[-6000:]
         return done.stdout
 
-    def killed_playbook(self, playbook: str, chance: random.Random, tasks: int, **options: Any) -> str:
-        """Start a playbook and kill it with SIGKILL during a random one of its tasks; returns that task's name."""
+    def killed_playbook(self, playbook: str, chance: random.Random, tasks: int, *arguments: str, **options: Any) -> str:
+        """Start a playbook and kill it with SIGKILL during a random one of its first tasks; returns that task's name."""
         fatal = chance.randint(1, tasks)
         seen: list[str] = []
 
@@ -101,7 +101,7 @@ class Cluster:
                     time.sleep(chance.random())
                     os.killpg(process.pid, signal.SIGKILL)
 
-        code, output = self.watched_playbook(playbook, kill, **options)
+        code, output = self.watched_playbook(playbook, kill, *arguments, **options)
         assert code == -signal.SIGKILL, f"the run ended by itself before task {fatal}: {output[-3000:]}"
         return seen[fatal - 1]
 

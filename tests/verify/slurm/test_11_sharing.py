@@ -14,6 +14,8 @@ from local import ROOT, Cluster, changed
 from slurm_jobs import ended, look, opened, submit
 
 SITE = "playbooks/slurm.yml"
+# What sharing changes: the cluster's configuration, and the programs and daemons of the nodes.
+CHANGED = ("--tags", "slurm_cluster,slurm_node", "--skip-tags", "install")
 STAND_INS = ROOT / "tests/stand_ins"
 HEALTH = "/usr/local/libexec/deephdc/slurm_gpu_health"
 # CPUs are shared too, so that more jobs run at a time than a small test host has CPUs. No health check runs by itself meanwhile.
@@ -35,15 +37,14 @@ def inventories(cluster: Cluster) -> list[str]:
 @pytest.fixture(scope="module", autouse=True)
 def shared(cluster: Cluster) -> Iterator[None]:
     files = inventories(cluster)
-    arguments = ("--skip-tags", "install,validate")
-    cluster.playbook(SITE, *arguments, inventories=[*files, "sharing.yml"], variables=SETTINGS)
+    cluster.playbook(SITE, *CHANGED, inventories=[*files, "sharing.yml"], variables=SETTINGS)
     yield
     for node in ("gpu1", "gpu2"):
         cluster.out(node, "rm -f /usr/local/bin/nvidia-*")
     cluster.out("ctl", "scancel --user=ada")
     cluster.until("ctl", "squeue -h | wc -l", "0")
     # It resumes what the last test left drained.
-    cluster.playbook(SITE, *arguments, inventories=files)
+    cluster.playbook(SITE, *CHANGED, inventories=files)
     assert set(cluster.out("ctl", "sinfo -h -N -p all -o %T").split()) == {"idle"}
 
 
@@ -109,7 +110,7 @@ def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
 
     # SLURM would forget who has shares of which GPU, and give it away as a whole.
     files = inventories(cluster)
-    output = cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=files, succeeds=False)
+    output = cluster.playbook(SITE, *CHANGED, inventories=files, succeeds=False)
     assert "gpu1 runs jobs, so the sharing of its GPUs can't be changed from shard:2 to exclusive now: drain it" in " ".join(output.split())
     assert changed(output) == []
 
@@ -124,7 +125,7 @@ def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
 
 def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
     files = [*inventories(cluster), "sharing.yml"]
-    cluster.playbook(SITE, "--skip-tags", "install,validate", inventories=files, variables={**SETTINGS, "sharing_of_gpu1": "mps"})
+    cluster.playbook(SITE, *CHANGED, inventories=files, variables={**SETTINGS, "sharing_of_gpu1": "mps"})
     # Without the daemon the job waits for another node, and this one says why.
     job = submit(cluster, f"{SMALL} -w gpu1 --gres=mps:40", LASTING + "\nenv | grep CUDA_MPS; ls $CUDA_MPS_PIPE_DIRECTORY")
     cluster.until("ctl", "scontrol -o show node gpu1", "MPS can't start on a100 at 0000:01:00.0 (/dev/nvidia0)")
