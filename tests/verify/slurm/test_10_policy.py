@@ -15,6 +15,8 @@ from local import COMMON, ROOT, Cluster, changed
 from slurm_jobs import ended, submit
 
 SITE = "playbooks/slurm.yml"
+# The policy is the controller's business alone.
+ACCOUNTS = ("--tags", "slurm_cluster", "--limit", "ctl")
 TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
 UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived"
 
@@ -80,7 +82,7 @@ def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory):
     cluster.run("gpu1", TELL)
     cluster.run("ctl", "scancel --user=ada; scancel --user=eve")
     cluster.until("ctl", "squeue -h | wc -l", "0")
-    cluster.playbook(SITE, "--tags", "slurm_cluster", inventories=inventories(cluster), variables={"slurm_cluster_policy_purge": True})
+    cluster.playbook(SITE, *ACCOUNTS, inventories=inventories(cluster), variables={"slurm_cluster_policy_purge": True})
 
 
 def test_a_policy_from_a_file_is_predicted_applied_and_kept(cluster: Cluster, site: tuple[Path, str]):
@@ -88,10 +90,10 @@ def test_a_policy_from_a_file_is_predicted_applied_and_kept(cluster: Cluster, si
     variables = {"slurm_cluster_policy": {}, "slurm_cluster_policy_file": str(file)}
     options: dict[str, Any] = {"variables": variables, "inventories": inventories(cluster)}
     before = cluster.out("ctl", "sacctmgr -nP list associations; sacctmgr -nP list qos")
-    predicted = cluster.playbook(SITE, "--tags", "slurm_cluster", "--check", "--diff", **options)
+    predicted = cluster.playbook(SITE, *ACCOUNTS, "--check", "--diff", **options)
     assert "+user ada in physics GrpSubmitJobs=4 GrpTRES=gres/gpu=2,gres/gpu:t4=1" in predicted
     assert cluster.out("ctl", "sacctmgr -nP list associations; sacctmgr -nP list qos") == before
-    applied = cluster.playbook(SITE, "--tags", "slurm_cluster", **options)
+    applied = cluster.playbook(SITE, *ACCOUNTS, **options)
     assert any("Reconcile" in task for task in changed(applied))
     line = cluster.out("ctl", "sacctmgr -nP list associations user=ada WOPLimits format=Account,GrpTRES,GrpSubmit")
     assert line == "physics|gres/gpu:t4=1,gres/gpu=2|4"
