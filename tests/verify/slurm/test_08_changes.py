@@ -178,7 +178,7 @@ def test_runs_that_are_killed_are_completed_by_a_plain_one(cluster: Cluster):
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     for _number in range(3):
         # Nearly all of its tasks: the last that may be hit starts the nodes' daemons.
-        print("killed during:", cluster.killed_playbook(SITE, chance, 60, *INSTALLED, inventories=WITH_ADDED, variables=change))
+        print("killed during:", cluster.killed_playbook(SITE, chance, 58, *INSTALLED, inventories=WITH_ADDED, variables=change))
     cluster.playbook(SITE, *INSTALLED, inventories=WITH_ADDED, variables=change)
     assert {k: v for k, v in snapshot(cluster).items() if k != "nodes"} == {k: v for k, v in undisturbed.items() if k != "nodes"}
     cluster.out("gpu3", TELL)
