@@ -58,8 +58,9 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 
+EXPIRED = 15
+REWOUND = 16
 REPLAYED = 17  # decoded before on this machine: it is believed
-EXPIRED, REWOUND = 15, 16
 
 
 def refusal(code: int, output: str, of: str) -> str:

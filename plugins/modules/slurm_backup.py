@@ -64,7 +64,7 @@ EXAMPLES = r"""
 RETURN = r"""
 path:
   description: The backup's directory.
-  type: path
+  type: str
   returned: always
   sample: /var/backups/slurm/20261121T150000Z
 files:

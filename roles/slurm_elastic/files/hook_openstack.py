@@ -38,7 +38,7 @@ def sentence_of(error: Exception) -> str:
         return "OpenStack refuses the credentials in slurm_elastic_openstack_clouds"
     if isinstance(error, keystoneauth1.exceptions.ConnectFailure):
         # The rest are the innards of the client.
-        return "OpenStack does not answer: " + " ".join(str(error).split()).split(": HTTP")[0]
+        return "OpenStack does not answer: " + " ".join(str(error).split()).split(": HTTP", maxsplit=1)[0]
     if isinstance(error, openstack.exceptions.HttpException):
         return "OpenStack refuses: " + " ".join(str(error.details or error.message or error).split())
     return " ".join(str(error).split()) or type(error).__name__

@@ -50,8 +50,12 @@ def is_device(path: str) -> bool:
 
 def scheduled(lines: list[str]) -> list[tuple[str, str, str]]:
     """Type, PCI address and file of each device that SLURM schedules."""
-    words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    return [(kind, address, file) for kind, address, file, *_rest in words]
+    found = []
+    for line in lines:
+        if line.strip() and not line.startswith("#"):
+            kind, address, file = line.split()[:3]
+            found.append((kind, address, file))
+    return found
 
 
 def read(query: str) -> list[list[str]] | None:

@@ -29,7 +29,7 @@ ours() {
             File=*) files=${word#*=} ;;
             esac
         done
-        [ "$name" = gpu ] && [ -n "$nodes" ] && [ -n "$type" ] && [ -n "$files" ] || continue
+        if [ "$name" != gpu ] || [ -z "$nodes" ] || [ -z "$type" ] || [ -z "$files" ]; then continue; fi
         scontrol show hostnames "$nodes" | grep -qx "$node" || continue
         scontrol show hostnames "$files" | sed "s|^|$type |"
     done <"$given/gres.conf"

@@ -13,9 +13,9 @@ SERVER = {"image": "node", "flavor": "gpu.large", "network": "private"}
 PARTITIONS = [{"name": "batch", "default": True}, {"name": "burst", "cloud": ["cloud[1-2]"]}]
 
 
-def planned(partitions=PARTITIONS, settings=None, **more):
+def planned(partitions=None, settings=None, **more):
     members = [node("gpu1", gpus(1)), node("gpu2", gpus(1))]
-    wanted = cluster(partitions=partitions, settings=settings or {}, release="24.11")
+    wanted = cluster(partitions=partitions or PARTITIONS, settings=settings or {}, release="24.11")
     return _slurm_cluster.plan(wanted, members, inventory_groups(members), {}, cloud=_slurm_elastic.planned([CLOUD], 1024), **more)
 
 
