@@ -128,6 +128,8 @@ def test_all_three_say_that_slurmctld_is_gone(cluster: Cluster):
     finally:
         cluster.out("ctl", "systemctl start slurmctld")
         cluster.until("ctl", "scontrol ping", "UP")
+        # Until then SLURM refuses to resume a node.
+        cluster.until("ctl", "sinfo -h -N -p all --responding -o %T | grep -xc idle", "2")
     until(cluster, "slurm_up", {"instance=ctl:9100": 1})
 
 
