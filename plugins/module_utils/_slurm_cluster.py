@@ -126,9 +126,9 @@ def plan(
     busy: nodes that run jobs now. shared_before: how the nodes of an earlier run share their GPUs.
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
-    devices), sharing (node name to how its GPUs are shared), files (name below /etc/slurm to text), record (JSON text),
-    probes (jobs that prove the cluster), copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld
-    needs before it starts).
+    devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
+    files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
+    copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
     """
     whole: list[_slurm_conf.PlannedNode] = []
     unfit: dict[str, str] = {}
@@ -180,6 +180,7 @@ def plan(
         "unfit": unfit,
         "devices": {n["name"]: n["devices"] for n in whole},
         "sharing": {n["name"]: n["sharing"] for n in whole},
+        "share_files": {n["name"]: _slurm_sharing.file_of(n["name"], n["sharing"]) for n in whole},
         "files": files,
         "record": _slurm_devices.record(whole),
         "probes": probes([p for p in cluster["partitions"] if not closed(p, policy)], [n for n in whole if n["name"] not in unfit], groups),
@@ -197,6 +198,7 @@ def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
         "unfit": {},
         "devices": {},
         "sharing": {},
+        "share_files": {},
         "files": {},
         "record": "",
         "probes": [],

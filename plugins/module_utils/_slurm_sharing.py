@@ -74,3 +74,13 @@ def change_error(name: str, before: str, now: str) -> str:
         f"{name} runs jobs, so the sharing of its GPUs can't be changed from {before} to {now} now: "
         f"drain it (scontrol update NodeName={name} State=DRAIN Reason=sharing), wait for its jobs, then run again."
     )
+
+
+def file_of(name: str, sharing: str) -> dict[str, str]:
+    """The file on the controllers that says how a node shares its GPUs, written once the node has registered so.
+
+    slurmctld 24.11 that has seen a node register without its shares, as on the way from exclusive to shared, gives a GPU away
+    as a whole while jobs have shares of it, until it is started anew: it is restarted when this file is newer than its process.
+    """
+    path = f"/var/lib/deephdc/slurm_sharing/{name}"
+    return {"path": path, "state": "absent"} if sharing == "exclusive" else {"path": path, "content": f"{sharing}\n"}

@@ -115,3 +115,9 @@ def test_what_is_no_sharing_is_refused_with_the_forms_there_are(value):
 @pytest.mark.parametrize("value", [None, "exclusive", "mps", "shard:1", "shard:16"])
 def test_what_is_one_is_not(value):
     assert _slurm_sharing.node_errors("gpu1", value) == _slurm_sharing.partition_errors("a", value) == []
+
+
+def test_what_a_node_registered_is_remembered_as_long_as_it_shares():
+    files = plan([node("gpu1", gpus(1), gpu_sharing="shard:4"), node("gpu2", gpus(1))])["share_files"]
+    assert files["gpu1"] == {"path": "/var/lib/deephdc/slurm_sharing/gpu1", "content": "shard:4\n"}
+    assert files["gpu2"] == {"path": "/var/lib/deephdc/slurm_sharing/gpu2", "state": "absent"}
