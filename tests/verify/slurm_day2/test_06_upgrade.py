@@ -55,7 +55,9 @@ def during_dpkg(cluster: Cluster) -> Callable[[str], bool]:
         if not line.startswith("TASK [deephdc.accelerators.slurm_upgrade : Upgrade the packages of SLURM"):
             return False
         cluster.out(
-            "ctl1", "for i in $(seq 600); do pgrep -x dpkg >/dev/null && dpkg --audit | grep -q . && exit; sleep 0.05; done; exit 1"
+            "ctl1",
+            "for i in $(seq 2000); do pgrep -x dpkg >/dev/null && dpkg --audit | grep -q . && exit; sleep 0.05; done; exit 1",
+            timeout=300,
         )
         return True
 
