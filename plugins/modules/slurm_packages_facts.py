@@ -99,18 +99,20 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releas
 DAEMONS = ("slurmdbd", "slurmctld", "slurmd")
 # What a host may get that has nothing of SLURM yet.
 ALL = (*DAEMONS, "slurm-client", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "slurmrestd", "libpam-slurm-adopt")
+# The library of the former release may stay beside the new one: it says nothing about what runs.
+LIBRARY = re.compile(r"libslurm\d")
 UNMET = re.compile(r"Depends: (\S+) (?:\([^)]*\) )?but (?:\S+ is (?:to be )?installed|it is not (?:going to be installed|installable))")
 # A package that every release has and every host of a cluster can install.
 PROBE = "slurm-client"
 
 
 def installed(module: AnsibleModule) -> dict[str, str]:
-    """Packages built from SLURM's source that are installed, broken installations included."""
+    """Packages built from SLURM's source that are installed, broken installations included, shared libraries not."""
     form = "${Package} ${source:Package} ${Version} ${db:Status-Status}\n"
     out = module.run_command(["dpkg-query", "--show", f"--showformat={form}"])[1]
     rows = [line.split() for line in out.splitlines()]
     gone = ("not-installed", "config-files")
-    return {row[0]: row[2] for row in rows if len(row) == 4 and row[1] == "slurm-wlm" and row[3] not in gone}
+    return {row[0]: row[2] for row in rows if len(row) == 4 and row[1] == "slurm-wlm" and row[3] not in gone and not LIBRARY.match(row[0])}
 
 
 def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:

@@ -13,6 +13,7 @@ def facts(run, **options):
 
 def test_installed_packages_of_slurms_source(run, fake):
     fake("dpkg-query", 'printf "slurmd slurm-wlm 24.11.5-4 installed\\nslurmctld slurm-wlm 26.05.5-1 half-configured\\n'
+         'libslurm41 slurm-wlm 23.11.4-1 installed\\n'
          'slurmdbd slurm-wlm 22.05.8-4 config-files\\nmunge munge 0.5 installed\\n"')  # fmt: skip
     fake("systemctl", 'echo "ActiveState=active"; echo "MainPID=$PPID"; [ "$3" = slurmd ] || echo "ActiveState=failed"')
     fake("dpkg", 'echo "The following packages are only half configured"')
