@@ -16,6 +16,7 @@ LARGEST = 5 * 1024 * 1024
 DEEPEST = 50
 
 
+# mypy can't follow a base that is chosen at run time: the fast parser where PyYAML was built with it.
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a word."""
 

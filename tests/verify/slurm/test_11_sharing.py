@@ -169,14 +169,14 @@ def document(healthy: list[str], ecc: str = "", lost: str = "") -> str:
     for address in healthy:
         gpu = copy.deepcopy(model)
         gpu.set("id", "0000" + address.upper())
-        for counter in gpu.find("ecc_errors/volatile"):  # type: ignore[union-attr]
+        for counter in gpu.find("ecc_errors/volatile"):
             counter.text = "0"
         for mark in ("remapped_row_pending", "remapped_row_failure"):
-            gpu.find(f"remapped_rows/{mark}").text = "No"  # type: ignore[union-attr]
+            gpu.find(f"remapped_rows/{mark}").text = "No"
         if address == ecc:
-            gpu.find("ecc_errors/volatile/dram_uncorrectable").text = "2"  # type: ignore[union-attr]
+            gpu.find("ecc_errors/volatile/dram_uncorrectable").text = "2"
         if address == lost:
-            gpu.find("uuid").text = "GPU is lost"  # type: ignore[union-attr]
+            gpu.find("uuid").text = "GPU is lost"
         tree.append(gpu)
     return ElementTree.tostring(tree, encoding="unicode")
 
