@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache/logs"
 PLAIN_REPORT_SECONDS = 30
 TAIL_LINES = 30
+SUMMARY_LINES = 40
 STAGE_BYTES = 8192
 
 
@@ -91,8 +92,10 @@ class Step:
         return found[-1].decode(errors="replace") if found else ""
 
     def tail(self) -> str:
+        """The log's end; before it what pytest says of the tests that failed, which Molecule buries under its cleaning up."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return "\n".join("    " + line for line in lines[-TAIL_LINES:])
+        failures = [line for line in lines if re.match(r"(E  |FAILED |ERROR )", line)][:SUMMARY_LINES]
+        return "\n".join("    " + line for line in [*failures, *lines[-TAIL_LINES:]])
 
 
 def clock(seconds: float) -> str:
