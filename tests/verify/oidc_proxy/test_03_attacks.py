@@ -1,0 +1,66 @@
+"""The attacks of tests/attacks: the front that the role made lets none in; the naive one lets in exactly those that are known to work."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+import pytest
+from local import ROOT, Cluster
+from oidc_site import PYTHON
+
+ERRORS = "/var/log/apache2/*error*.log"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def attacks(cluster: Cluster):
+    """As they are here, which need not be what the host got when it was made."""
+    subprocess.run(["docker", "cp", "-q", str(ROOT / "tests/attacks"), f"{cluster.label}-idp:/opt/test/"], check=True)
+
+
+def run(cluster: Cluster, program: str, front: str) -> str:
+    output = cluster.out("idp", f"cd /opt/test/attacks; {PYTHON} {program} {front}", timeout=400)
+    print(f"\n{front}: {output.splitlines()[-1]}")
+    return output
+
+
+def crashes(cluster: Cluster, host: str) -> list[str]:
+    seen = cluster.run(host, f"grep -hE 'exit signal|Segmentation|AH00051|AH00052' {ERRORS}").stdout
+    return seen.splitlines()
+
+
+def test_no_attack_gets_into_the_front(cluster: Cluster):
+    before = cluster.out("front", "systemctl show -p MainPID --value apache2")
+    output = run(cluster, "run.py", "front")
+    tried, found = map(int, re.fullmatch(r"(\d+) attacks, (\d+) let in", output.splitlines()[-1]).groups())
+    assert tried >= 250
+    assert found == 0, output
+    assert cluster.out("front", "systemctl show -p MainPID --value apache2") == before
+    assert crashes(cluster, "front") == []
+
+
+def test_the_same_attacks_get_into_a_naive_front(cluster: Cluster):
+    """Neither more nor fewer than the data say: an attack that works nowhere proves nothing."""
+    run(cluster, "run.py --json /tmp/naive.json", "naive")
+    found = json.loads(cluster.out("idp", "cat /tmp/naive.json"))["found"]
+    expected = json.loads(
+        cluster.out(
+            "idp",
+            f"cd /opt/test/attacks; {PYTHON} -c \"import json, run; print(json.dumps([f'{{a.id}} {{a.door}}' for a in run.attacks(['api', 'both', 'web'])"
+            ' if a.door in a.naive]))"',
+        )
+    )
+    assert len(expected) >= 100
+    assert sorted(f"{one['id']} {one['door']}" for one in found) == sorted(expected)
+
+
+def test_generated_attacks_do_not_get_into_the_front(cluster: Cluster):
+    output = run(cluster, "generated.py", "front")
+    assert output.splitlines()[-1].endswith(" 0 properties broken"), output
+
+
+def test_generated_attacks_get_into_a_naive_front(cluster: Cluster):
+    output = run(cluster, "generated.py", "naive")
+    broken = re.findall(r"broken: (\w+)", output)
+    assert {"no_token_with_a_wrong_claim", "no_token_of_another_time", "no_header_of_the_clients_making"} <= set(broken), output

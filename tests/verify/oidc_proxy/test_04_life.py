@@ -1,0 +1,234 @@
+"""What happens to a front in its life: keys change, the provider, redis or an application fail, it is configured anew, certificates end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from local import Cluster, changed
+from oidc_site import API, TRUST, curl, made_token, on_idp, program_token
+
+PLAYBOOK = "playbooks/oidc_proxy.yml"
+KEYS = "/var/lib/idp/keys.json"
+
+
+def until(ready: Callable[[], bool], seconds: float, what: str) -> float:
+    started = time.monotonic()
+    while not ready():
+        assert time.monotonic() - started < seconds, f"{what} not within {seconds} s"
+        time.sleep(0.5)
+    return time.monotonic() - started
+
+
+def provider_serves(cluster: Cluster) -> None:
+    cluster.until("idp", "curl -s -o /dev/null -w '%{http_code}' https://iam.site.test/jwks", "200", 20)
+
+
+@contextmanager
+def stopped(cluster: Cluster, host: str, unit: str) -> Iterator[None]:
+    cluster.out(host, f"systemctl stop {unit}")
+    try:
+        yield
+    finally:
+        cluster.out(host, f"systemctl start {unit}")
+        if unit == "idp":
+            provider_serves(cluster)
+
+
+def publish(cluster: Cluster, *kids: str) -> None:
+    """Let the provider sign with the first of these keys, and publish them."""
+    program = f"import json; k = json.load(open('{KEYS}')); k['active'] = {list(kids)!r}; json.dump(k, open('{KEYS}', 'w'))"
+    cluster.out("idp", f'python3 -c "{program}" && systemctl restart idp')
+    provider_serves(cluster)
+
+
+def test_a_new_key_is_accepted_at_once_and_a_removed_one_in_bounded_time(cluster: Cluster):
+    old = made_token(cluster, {"exp": "now+3000"})
+    assert curl(cluster, f"{API}/", token=old).status == 200
+    try:
+        publish(cluster, "key2")
+        assert curl(cluster, f"{API}/", token=made_token(cluster, {}, sign="key2")).status == 200
+        # That token made the front look at the provider's keys again.
+        taken = until(lambda: curl(cluster, f"{API}/", token=old).status == 401, 320, "a token of a removed key refused")
+        print(f"\na removed key was refused after {taken:.0f} s")
+    finally:
+        publish(cluster, "key1")
+    assert curl(cluster, f"{API}/", token=old).status == 200
+
+
+def test_known_keys_are_enough_while_the_provider_is_down(cluster: Cluster):
+    token = program_token(cluster)
+    assert curl(cluster, f"{API}/", token=token).status == 200
+    with stopped(cluster, "idp", "idp"):
+        assert curl(cluster, f"{API}/", token=token).status == 200
+        assert curl(cluster, "https://opaque.site.test/api/", token="never-seen").status in (401, 502, 503)
+
+
+def test_a_front_that_starts_without_its_provider_serves_once_it_is_back(cluster: Cluster):
+    token = program_token(cluster)
+    with stopped(cluster, "idp", "idp"):
+        cluster.out("front", "systemctl restart apache2 oidc_proxy_sessions")
+        answer = curl(cluster, f"{API}/", token=token)
+        assert answer.status in (401, 502, 503) and "json" in answer.header("content-type")
+    assert curl(cluster, f"{API}/", token=token).status == 200
+
+
+def test_programs_are_served_without_redis_and_browsers_sign_in_again(cluster: Cluster):
+    token = program_token(cluster)
+    with stopped(cluster, "front", "oidc_proxy_sessions"):
+        assert curl(cluster, f"{API}/", token=token).status == 200
+        assert curl(cluster, "https://front.site.test/web/", "--header", "Accept: text/html").status in (302, 500, 503)
+    until(lambda: curl(cluster, "https://front.site.test/web/", "--header", "Accept: text/html").status == 302, 15, "logins again")
+
+
+def test_an_application_that_comes_back_is_served_at_once(cluster: Cluster):
+    token = program_token(cluster)
+    with stopped(cluster, "app", "recorder"):
+        assert curl(cluster, f"{API}/", token=token).status == 503
+    cluster.until("app", "ss -ltnH", ":8000")
+    assert curl(cluster, f"{API}/", token=token).status == 200
+
+
+LOAD = """
+import json, threading, time
+from forge import Forge
+from login import session_of
+from wire import exchange
+
+# Ten signed-in users with ten windows each; windows of one user share the cookie.
+front = "front.site.test"
+users = ["alice", "carol"] * 5
+cookies = [session_of("https://front.site.test/web/", user).cookies[front] for user in users]
+lines = ["; ".join(f"{name}={value}" for name, value in jar.items()) for jar in cookies]
+token = Forge().good("https://front.site.test/api")
+end = time.monotonic() + SECONDS
+answers, lock = {}, threading.Lock()
+
+def window(number):
+    while time.monotonic() < end:
+        cookie = number % 4
+        own = f"Cookie: {lines[number % 10]}" if cookie else f"Authorization: Bearer {token}"
+        path = "/web/slow/0.05" if cookie else "/api/slow/0.05"
+        request = f"GET {path} HTTP/1.1\\r\\nHost: {front}\\r\\nAccept: text/html\\r\\nConnection: close\\r\\n{own}\\r\\n\\r\\n"
+        try:
+            status = exchange(front, request.encode()).status
+        except OSError as error:
+            status = repr(error)
+        with lock:
+            answers[str(status)] = answers.get(str(status), 0) + 1
+
+threads = [threading.Thread(target=window, args=(number,)) for number in range(100)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def changed_run(cluster: Cluster) -> str:
+    """Output of a run with a certificate that ends in days, a limit on refused tokens and one backend more; the test under load takes them back."""
+    pki = Path(os.environ["LOCAL_SECRETS"]) / "pki"
+    made = cluster.state / "ending"
+    made.mkdir(exist_ok=True)
+    command = (
+        f"openssl req -new -key {pki}/front.key -subj /CN=front.site.test -out front.csr && openssl x509 -req -in front.csr -CA {pki}/ca.pem "
+        f"-CAkey {pki}/ca.key -CAcreateserial -days 5 -extfile {pki}/front.names -out front.pem"
+    )
+    subprocess.run(["bash", "-c", command], cwd=made, check=True, capture_output=True)
+    variables = {
+        "oidc_proxy_certificate": (made / "front.pem").read_text(),
+        "oidc_proxy_refusals_per_minute": 30,
+        "oidc_proxy_backends": "{{ local_backends + [local_backends[0] | combine({'name': 'new', 'path': '/new/'})] }}",
+    }
+    return cluster.playbook(PLAYBOOK, "--limit", "front", variables=variables)
+
+
+def test_a_certificate_that_is_about_to_end_is_told(cluster: Cluster, changed_run: str):
+    assert "front.site.test" in changed_run and "5 days" in changed_run, changed_run[-3000:]
+    assert curl(cluster, "https://front.site.test/new/", token=program_token(cluster)).status == 200
+
+
+def test_a_flood_of_refused_tokens_is_slowed_down(cluster: Cluster, changed_run: str):
+    """Each unknown key id costs a request to the provider: one address may not ask for them without end."""
+    command = (
+        "for i in $(seq 60); do curl -s -o /dev/null -w '%{http_code} ' -H 'Authorization: Bearer x.y.z' https://front.site.test/api/; done"
+    )
+    seen = cluster.out("idp", command).split()
+    assert set(seen) == {"401", "429"} and seen.index("429") >= 25, seen
+    # A browser's user behind the same address still comes to the login.
+    assert curl(cluster, "https://front.site.test/web/", "--header", "Accept: text/html").status == 302
+
+
+def test_a_bad_change_leaves_the_old_front_running(cluster: Cluster, changed_run: str):
+    broken = "{{ [local_backends[0] | combine({'audience': ''})] + local_backends[1:] }}"
+    output = cluster.playbook(PLAYBOOK, "--limit", "front", variables={"oidc_proxy_backends": broken}, succeeds=False)
+    assert "api" in output and "audience" in output
+    assert curl(cluster, "https://front.site.test/web/", "--header", "Accept: text/html").status == 302
+
+
+def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Cluster, changed_run: str):
+    """100 concurrent users, three of four with a session, while a run changes the configuration back."""
+    seconds = 40
+    cluster.out("idp", "cat > /tmp/load.py <<'END'\n" + LOAD.replace("SECONDS", str(seconds)) + "\nEND\n")
+    words = [
+        "docker",
+        "exec",
+        f"{cluster.label}-idp",
+        "bash",
+        "-c",
+        f"PYTHONPATH=/opt/test/attacks:/opt/test/python {TRUST} python3 /tmp/load.py",
+    ]
+    before = cluster.out("front", "systemctl show -p MainPID --value apache2")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as load:
+        time.sleep(5)
+        started = time.monotonic()
+        output = cluster.playbook(PLAYBOOK, "--limit", "front")
+        taken = time.monotonic() - started
+        said, errors = load.communicate(timeout=120)
+    assert load.returncode == 0, errors[-2000:]
+    answers = json.loads(said)
+    print(f"\nchanged in {taken:.0f} s under load: {answers}")
+    assert changed(output) and taken < seconds - 5, "nothing was changed while the load was there"
+    assert set(answers) == {"200"} and answers["200"] > 200, answers
+    assert cluster.out("front", "systemctl show -p MainPID --value apache2") == before, "restarted instead of reloaded"
+    assert curl(cluster, "https://front.site.test/new/", token=program_token(cluster)).status in (403, 404)
+
+
+def test_a_session_ends_at_once_when_the_provider_says_so(cluster: Cluster):
+    """Back-channel logout: the provider tells the front."""
+    seen = on_idp(
+        cluster,
+        """
+import json, re
+from login import session_of
+browser = session_of("https://front.site.test/web/", "carol")
+page = browser.ask("https://iam.site.test/session/end")
+token = re.search(r'name="xsrf" value="([^"]+)"', page.body)[1]
+browser.follow("https://iam.site.test/session/end/confirm", {"xsrf": token, "logout": "yes"})
+print(json.dumps(browser.ask("https://front.site.test/web/").status))
+""",
+    )
+    assert seen == 302
+
+
+def test_nobody_else_is_logged_out_by_that(cluster: Cluster):
+    seen = on_idp(
+        cluster,
+        """
+import json, re
+from login import session_of
+alice = session_of("https://front.site.test/web/", "alice")
+carol = session_of("https://front.site.test/web/", "carol")
+page = carol.ask("https://iam.site.test/session/end")
+token = re.search(r'name="xsrf" value="([^"]+)"', page.body)[1]
+carol.follow("https://iam.site.test/session/end/confirm", {"xsrf": token, "logout": "yes"})
+print(json.dumps([alice.ask("https://front.site.test/web/").status, carol.ask("https://front.site.test/web/").status]))
+""",
+    )
+    assert seen == [200, 302]
