@@ -36,15 +36,17 @@ def curl(cluster: Cluster, url: str, *options: str, token: str = "") -> Answer:
     return Answer(int(head.split()[1]), head, body)
 
 
+def client_secret(cluster: Cluster, client: str) -> str:
+    site = json.loads(cluster.out("idp", "cat /etc/idp/site.json"))
+    return next(one["client_secret"] for one in site["clients"] if one["client_id"] == client)
+
+
 def program_token(cluster: Cluster, resource: str = API, scope: str = "api:read") -> str:
     """A token of the provider for a program, by curl alone."""
     form = f"grant_type=client_credentials&resource={resource}&scope={scope.replace(' ', '+')}"
-    command = (
-        "secret=$(python3 -c \"import json; print(next(c['client_secret'] for c in json.load(open('/etc/idp/site.json'))['clients']"
-        " if c['client_id'] == 'cli'))\"); printf 'user = \"cli:%s\"' $secret"
-        f" | curl --silent --show-error --config - --data '{form}' https://iam.site.test/token"
-    )
-    return json.loads(cluster.out("idp", command))["access_token"]
+    user = f'user = "cli:{client_secret(cluster, "cli")}"'
+    answer = cluster.out("idp", f"curl --silent --show-error --config - --data '{form}' https://iam.site.test/token <<'END'\n{user}\nEND\n")
+    return json.loads(answer)["access_token"]
 
 
 def user_token(cluster: Cluster, user: str, resource: str = API, scope: str = "api:read") -> str:

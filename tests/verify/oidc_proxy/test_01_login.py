@@ -73,8 +73,9 @@ def test_the_application_gets_the_name_and_neither_cookie_nor_token(cluster: Clu
         """
 import json
 from login import session_of
-browser = session_of("https://front.site.test/both/page", "alice")
-print(json.dumps([browser.ask("https://front.site.test/both/api", headers={"Accept": "application/json"}).body, browser.cookies["front.site.test"]]))
+url = "https://front.site.test/both/page"
+browser = session_of(url, "alice")
+print(json.dumps([browser.ask(url, headers={"Accept": "application/json"}).body, browser.cookies["front.site.test"]]))
 """,
     )
     assert json.loads(answer[0])["user"] == "alice"
@@ -146,8 +147,8 @@ found = []
 for line in (f"Cookie: {cookie}\\r\\n", ""):
     plain = socket.create_connection(("front.site.test", 443), 10)
     with ssl.create_default_context().wrap_socket(plain, server_hostname="front.site.test") as s:
-        s.sendall(("GET /both/ws HTTP/1.1\\r\\nHost: front.site.test\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\nSec-WebSocket-Version: 13\\r\\n"
-                   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n" + line + "\\r\\n").encode())
+        s.sendall(("GET /both/ws HTTP/1.1\\r\\nHost: front.site.test\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n"
+                   "Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n" + line + "\\r\\n").encode())
         head = s.recv(4096).decode()
         found.append(int(head.split()[1]))
         if found[-1] == 101:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from local import Cluster
-from oidc_site import API, OPAQUE, Answer, curl, made_token, program_token, records, user_token
+from oidc_site import API, OPAQUE, Answer, client_secret, curl, made_token, program_token, records, user_token
 
 
 def told(answer: Answer) -> dict:
@@ -64,8 +64,8 @@ def test_the_provider_is_asked_about_opaque_tokens(cluster: Cluster):
 def test_a_revoked_token_ends_within_the_interval(cluster: Cluster):
     token = user_token(cluster, "alice", OPAQUE)
     assert curl(cluster, f"{OPAQUE}/", token=token).status == 200
-    secret = "$(python3 -c \"import json; print([c['client_secret'] for c in json.load(open('/etc/idp/site.json'))['clients'] if c['client_id'] == 'cli'][0])\")"
-    cluster.out("idp", f'curl --silent --fail --user "cli:{secret}" --data "token={token}" https://iam.site.test/token/revocation')
+    user = f"cli:{client_secret(cluster, 'cli')}"
+    cluster.out("idp", f"curl --silent --fail --user '{user}' --data 'token={token}' https://iam.site.test/token/revocation")
     deadline = time.monotonic() + 15  # oidc_proxy_providers: introspection_interval 5
     while curl(cluster, f"{OPAQUE}/", token=token).status == 200:
         assert time.monotonic() < deadline
