@@ -68,6 +68,8 @@ class State:
         self.users: dict[tuple[str, str], Attributes] = {}
         self.default: dict[str, str] = {}
         self.coordinators: dict[str, set[str]] = {}
+        # Accounts whose users are declared elsewhere: none of them is a stranger there.
+        self.elsewhere: set[str] = set()
 
 
 # What is read, in this order; every column by its name, as the default ones differ between releases.
@@ -165,6 +167,8 @@ def wanted(policy: t.Mapping[str, t.Any]) -> State:
         state.accounts[name] = {**own, "parent": text_of(account.get("parent") or ROOT).lower(), **association(account)}
         if account.get("coordinators") is not None:
             state.coordinators[name] = set(names(account["coordinators"]))
+        if account.get("users_from") is not None:
+            state.elsewhere.add(name)
     for account in policy.get("accounts") or []:
         name = text_of(account["name"]).lower()
         for user in _slurm_policy.users_of(account):
@@ -346,7 +350,8 @@ def plan_users(found: Plan, cluster: str, present: State, declared: State, purge
             changed.put([f"account={account}", *words(wrong)], user)
     for user, account in first.items():
         now = present.default.get(user, account)
-        chosen = declared.default.get(user) or (now if (now, user) in declared.users or not purge else account)
+        stays = not purge or (now, user) in declared.users or now in declared.elsewhere
+        chosen = declared.default.get(user) or (now if stays else account)
         if chosen != now:
             what = f"default account of {user}"
             found.changed.append(what)
@@ -387,7 +392,7 @@ class Strangers:
         self.users = [
             (account, user)
             for account, user in present.users
-            if (account, user) not in declared.users and account in declared.accounts and user != ROOT
+            if (account, user) not in declared.users and account in declared.accounts and account not in declared.elsewhere and user != ROOT
         ]
         self.qos = [name for name in present.qos if name not in declared.qos]
         self.coordinators = [

@@ -25,6 +25,7 @@ ACCOUNT_KEYS = (
     "default_qos",
     "limits",
     "users",
+    "users_from",
     "coordinators",
 )
 USER_KEYS = ("name", "fairshare", "qos", "default_qos", "limits", "default")
@@ -47,6 +48,8 @@ FLAGS = (
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*", re.ASCII)
 # sacctmgr takes "," in it, but its own separators and quotes would change the command's meaning.
 TEXT = re.compile(r"[^\x00-\x1f\x7f|\"'\\=]{1,200}")
+# Where an account's users may come from instead: the role of that name.
+SOURCES = ("iam_accounts",)
 ROOT = "root"
 NORMAL = "normal"
 TOLD_AT_MOST = 20
@@ -220,7 +223,7 @@ def account_errors(where: str, policy: t.Mapping[str, t.Any]) -> list[str]:
         elif parent is not None and text_of(parent).lower() not in [*present, ROOT]:
             errors.append(f"{here} has the parent {parent}, which is not in accounts.")
         errors += account_limit_errors(here, account.get("limits"))
-        errors += user_errors(here, account.get("users"), declared, spelled)
+        errors += user_errors(here, account.get("users"), declared, spelled) + source_errors(here, account)
     errors += letter_case_errors(where, spelled)
     if errors:
         return errors
@@ -238,6 +241,16 @@ def account_limit_errors(where: str, limits: t.Any) -> list[str]:
     if isinstance(limits, t.Mapping) and "per_user" in limits:
         errors += limit_errors(f"{where}: per_user", limits["per_user"], _slurm_limits.ASSOCIATION)
     return errors
+
+
+def source_errors(where: str, account: t.Mapping[str, t.Any]) -> list[str]:
+    """An account has one source of users, so that none takes away what the other adds."""
+    source = account.get("users_from")
+    if source is not None and source not in SOURCES:
+        return [f"{where} has the users_from {shown(source)} (known: {', '.join(SOURCES)})."]
+    if source is not None and account.get("users"):
+        return [f"{where} has both users and users_from: name these users in another account, or leave one of the two."]
+    return []
 
 
 def user_errors(where: str, users: t.Any, declared: t.Collection[str], spelled: list[str]) -> list[str]:

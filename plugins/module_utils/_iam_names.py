@@ -1,0 +1,28 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""Which names accounts and groups may have: pure functions."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+# What Debian's adduser(8) takes, and dots inside, which many an IAM has in its names.
+NAME = re.compile(r"[a-z_][a-z0-9_-]*(?:\.[a-z0-9_-]+)*", re.ASCII)
+LONGEST = 32
+# They may not be on a host yet, and packages or administrators expect them to be theirs. What a host has is seen there.
+OF_THE_SYSTEM = """
+    root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats nobody nogroup adm tty disk kmem dialout
+    fax voice cdrom floppy tape sudo wheel admin audio dip operator src shadow utmp video sasl plugdev staff users input sgx kvm
+    render crontab netdev ssh sshd messagebus polkitd docker lxd libvirt slurm munge mysql mariadb redis memcache postgres zabbix
+    prometheus grafana ansible puppet nagios bind ntp chrony tss rdma wireshark
+"""
+RESERVED = frozenset(OF_THE_SYSTEM.split())
+
+
+def unfit(name: t.Any) -> str:
+    """Why a name can't be that of an account or group, nothing where it can."""
+    if not isinstance(name, str) or len(name) > LONGEST or not NAME.fullmatch(name):
+        return f"is no login name (at most {LONGEST} of a-z, 0-9, '_', '-' and single dots, beginning with a letter)"
+    return "is a name that belongs to the system" if name in RESERVED or name.startswith("systemd-") else ""
