@@ -172,12 +172,11 @@ class Iam:
     def get_user(self, one: str) -> t.Any:
         return self.ask(f"{self.url}/Users/{quote(one, safe='')}", f"the request for the user {one}")
 
-    def log_in(self, given: t.Mapping[str, t.Any], hide: t.Callable[[str], None]) -> None:
+    def log_in(self, given: t.Mapping[str, t.Any]) -> None:
         if given["token_file"]:
             token: t.Any = secret(given["token_file"])
         else:
             password = secret(given["client_secret_file"])
-            hide(password)
             answer = self.ask(
                 given["token_url"],
                 "the request for a token",
@@ -190,7 +189,6 @@ class Iam:
             token = answer.get("access_token") if isinstance(answer, dict) else None
             if not isinstance(token, str) or not token.isascii() or not token.isprintable():
                 raise Refused("The IAM's token endpoint gives no token: correct its address.")
-        hide(token)
         self.headers = {"Authorization": f"Bearer {token}"}
 
 
@@ -213,7 +211,7 @@ def main() -> None:
     )
     iam = Iam(module.params)
     try:
-        iam.log_in(module.params, module.no_log_values.add)
+        iam.log_in(module.params)
         found = _iam_scim.directory(iam.get, iam.get_user, module.params["known"], time.time(), time.sleep)
     except Refused as reason:
         module.fail_json(msg=f"{reason} Nothing was changed.")
