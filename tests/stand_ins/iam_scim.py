@@ -4,8 +4,8 @@
 """Stands in for the SCIM interface of an INDIGO IAM, which no registry offers: PyPI's scim2-server with the IAM's ways put in front of it.
 
 Real: the server's protocol, schemas, ids and storage, and TLS. The IAM's ways, as its sources have them: the path /scim, at most 100
-entries a page, no filter, a user's groups with the user and no members with the groups, SSH keys and end times in an extension of users, tokens by
-client credentials.
+entries a page, no filter, a user's groups with the user and no members with the groups, SSH keys and end times in an extension of
+users, tokens by client credentials.
 Tests fill the server itself, at /v2 on the loopback port.
 
 usage: iam_scim.py PORT CERTIFICATE KEY STATE.json     Packages of tests are found by PYTHONPATH.
