@@ -17,6 +17,7 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils import (
     _slurm_cluster,
     _slurm_elastic,
+    _slurm_gateway,
     _slurm_policy,
     _slurm_releases,
     _slurm_settings,
@@ -390,6 +391,7 @@ def errors(
         found.append(f"slurm_cluster_name {cluster['name']!r} is not allowed: small letters, digits, '_' and '-'.")
     found += munge_key_errors(own)
     found += rest_key_errors(own, groups)
+    found += _slurm_gateway.errors(variables, groups)
     found += ssh_group_errors(cluster.get("node_ssh_groups") or [])
     found += state_directory_errors({host: variables[host] for host in groups.get("slurm_controllers", [])})
     found += storage_errors({host: variables[host] for host in groups.get("slurm_databases", [])})
