@@ -90,7 +90,6 @@ class GpuType(BaseModel):
 
 class Partition(BaseModel):
     name: str
-    default: bool
     up: bool
     nodes: int
     cpus_per_node: int = Field(..., description="Of the largest node, as memory_mib_per_node.")
@@ -323,11 +322,10 @@ def partitions(own: t.Sequence[Record], nodes: t.Sequence[Record]) -> list[Parti
     for partition in own:
         name = text(partition.get("name"))
         members = [node for node in nodes if name in node_partitions(node)]
-        maximum, default, state, is_default = partition_settings(partition)
+        maximum, default, state = partition_settings(partition)
         found.append(
             Partition(
                 name=name,
-                default=is_default,
                 up="up" in state,
                 nodes=len(members),
                 cpus_per_node=max([number(node.get("cpus")) or 0 for node in members], default=0),
@@ -345,14 +343,13 @@ def node_partitions(node: Record) -> list[str]:
     return [str(name) for name in value] if isinstance(value, list) else text(value).split(",")
 
 
-def partition_settings(own: Record) -> tuple[int | None, int | None, list[str], bool]:
-    """Longest and default time, state, and whether it is the default, in either version's words."""
+def partition_settings(own: Record) -> tuple[int | None, int | None, list[str]]:
+    """Longest and default time, and state, in either version's words. Which one is the default only the older tells."""
     if "maximums" in own:
         state = (own.get("partition") or {}).get("state")
-        default = "default" in words(own.get("flags"))
-        return number(own["maximums"].get("time")), number((own.get("defaults") or {}).get("time")), words(state), default
+        return number(own["maximums"].get("time")), number((own.get("defaults") or {}).get("time")), words(state)
     # What these releases write as the default time is the default memory.
-    return number(own.get("max_time_limit")), None, words(own.get("state")), "default" in words(own.get("flags"))
+    return number(own.get("max_time_limit")), None, words(own.get("state"))
 
 
 def account_limits(associations: t.Sequence[Record], user: str) -> list[AccountLimits]:

@@ -85,7 +85,7 @@ class Slurm:
         words = said(answer)
         if status in (401, 403, 511) or "uthentication" in words:
             raise Unavailable(f"SLURM does not take the gateway's tokens: {status} {words}")
-        if "Unable to contact" in words or "onnection refused" in words or "onnection failure" in words:
+        if "Unable to con" in words or "onnection refused" in words:
             raise Unavailable(f"SLURM's daemons do not answer: {words}")
         if status == 404 and not words:
             self.known_version = 0

@@ -310,7 +310,7 @@ def test_jobs_of_others_are_as_unknown_as_none(site: Site) -> None:
 def test_resources_have_gpu_types_and_limits(site: Site) -> None:
     found = site.client.get("/v1/resources", headers=ADA).json()
     (partition,) = found["partitions"]
-    assert (partition["name"], partition["default"], partition["up"], partition["max_time_minutes"]) == ("gpu", True, True, 120)
+    assert (partition["name"], partition["up"], partition["max_time_minutes"]) == ("gpu", True, 120)
     assert partition["gpus"] == [{"type": "a100", "total": 2, "free": 2, "per_node": 2}]
     assert [(account["account"], account["gpus"]) for account in found["accounts"]] == [("physics", [{"type": None, "count": 2}])]
 
