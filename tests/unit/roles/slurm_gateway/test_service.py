@@ -25,7 +25,7 @@ ISSUER = "https://iam.example.org/"
 ADA = {"X-Token-Issuer": ISSUER, "X-Token-Subject": "sub-ada"}
 EVE = {"X-Token-Issuer": ISSUER, "X-Token-Subject": "sub-eve"}
 # SLURM's release to the version of its interface.
-RELEASES = {"22.05": 38, "24.11": 42}
+RELEASES = {"24.11": 42}
 JOB = {"script": "#!/bin/sh\nnvidia-smi\n", "gpus": 1, "gpu_type": "a100", "time_limit_minutes": 5, "memory_mib": 100}
 
 PASSWD = [
