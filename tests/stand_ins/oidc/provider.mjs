@@ -63,7 +63,7 @@ const provider = new Provider(site.issuer, {
   // The site's own programs: nobody is asked for consent.
   loadExistingGrant: async (ctx) => {
     const grant = new ctx.oidc.provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
-    grant.addOIDCScope('openid offline_access email profile groups');
+    grant.addOIDCScope(['openid offline_access email profile groups', ...site.scopes].join(' '));
     for (const resource of [ctx.oidc.params.resource ?? []].flat()) grant.addResourceScope(resource, site.scopes.join(' '));
     await grant.save();
     return grant;
@@ -97,7 +97,7 @@ async function interaction(request, response) {
     error = 'Unknown name or wrong password';
   }
   response.writeHead(details.prompt.name === 'login' ? 200 : 400, { 'content-type': 'text/html' });
-  response.end(details.prompt.name === 'login' ? page(error) : `unexpected prompt ${details.prompt.name}`);
+  response.end(details.prompt.name === 'login' ? page(error) : `unexpected prompt ${JSON.stringify(details.prompt)}`);
 }
 
 const answer = provider.callback();
