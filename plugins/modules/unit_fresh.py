@@ -50,6 +50,12 @@ options:
         as an earlier run may have been killed while it waited.
     type: list
     elements: str
+  reload:
+    description:
+      - Whether the unit takes up changed O(files) when it is reloaded, so that it need not be restarted.
+        A unit whose last reload failed is reloaded again.
+    type: bool
+    default: false
   log:
     description: The unit's own log file; its last lines tell in an error message what the journal may not.
     type: path
@@ -68,6 +74,12 @@ EXAMPLES = r"""
     name: slurmctld
     files: [/etc/slurm/slurm.conf]
     ready: [scontrol, ping]
+
+- name: Keep Apache on its newest configuration without ending connections
+  deephdc.accelerators.unit_fresh:
+    name: apache2
+    files: [/etc/apache2/apache2.conf]
+    reload: true
 """
 
 RETURN = r"""
@@ -96,7 +108,10 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-PROPERTIES = "LoadState,ActiveState,UnitFileState,NeedDaemonReload,DropInPaths,ExecMainPID,ExecMainStartTimestampMonotonic"
+PROPERTIES = (
+    "LoadState,ActiveState,UnitFileState,NeedDaemonReload,DropInPaths,ExecMainPID,ExecMainStartTimestampMonotonic,"
+    "StateChangeTimestampMonotonic,ReloadResult"
+)
 
 UNIT_FILES = "/etc/systemd/system"
 
@@ -142,18 +157,31 @@ def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
     return reasons
 
 
-def stale(state: dict[str, str], files: list[str]) -> list[str]:
-    """Why a running unit is out of date; the process start is monotonic, so a stepped clock moves it with the files' clock."""
+def read_its_files(state: dict[str, str], by_reload: bool) -> float:
+    """When a running unit read its files; told by the monotonic clock, so a stepped clock moves it with the files' clock."""
+    moment = int(state["ExecMainStartTimestampMonotonic"])
+    if by_reload and state.get("ReloadResult", "success") == "success":
+        # The last change of state of a unit that runs was its start or the end of a reload.
+        moment = max(moment, int(state.get("StateChangeTimestampMonotonic") or 0))
+    return time.time() - (time.monotonic() - moment / 1e6)
+
+
+def stale(state: dict[str, str], files: list[str], by_reload: bool) -> list[str]:
+    """Why a running unit is out of date with its files."""
     if "ExecMainPID" not in state:
         return []  # a timer or socket has no process
-    started = time.time() - (time.monotonic() - int(state["ExecMainStartTimestampMonotonic"]) / 1e6)
-    reasons = [f"{path} is newer than the running process" for path in files if os.path.isfile(path) and os.stat(path).st_mtime > started]
+    read = read_its_files(state, by_reload)
+    return [f"{path} is newer than the running process" for path in files if os.path.isfile(path) and os.stat(path).st_mtime > read]
+
+
+def replaced(state: dict[str, str]) -> list[str]:
+    """Whether a running unit's program is still the one on disk."""
     try:
         if os.readlink(f"/proc/{state['ExecMainPID']}/exe").endswith(" (deleted)"):
-            reasons.append("its program was replaced on disk")
-    except OSError:
+            return ["its program was replaced on disk"]
+    except (KeyError, OSError):
         pass  # no main process, or one that just went: ActiveState tells
-    return reasons
+    return []
 
 
 def last_words(module: AnsibleModule, unit: str, since: float) -> str:
@@ -174,6 +202,7 @@ def main() -> None:
             "copies": {"type": "dict", "default": {}},
             "settle": {"type": "float", "default": 0.0},
             "ready": {"type": "list", "elements": "str"},
+            "reload": {"type": "bool", "default": False},
             "log": {"type": "path"},
             "ready_timeout": {"type": "float", "default": 60.0},
         },
@@ -189,13 +218,20 @@ def main() -> None:
     began = time.time()
     running = state["ActiveState"] in ("active", "reloading")
     reasons = ["it does not run"]
+    by_files: list[str] = []
     if running:
-        reasons = stale(state, module.params["files"])
-        if not reasons:
+        by_files = stale(state, module.params["files"], module.params["reload"])
+        reasons = replaced(state)
+        if not by_files and not reasons:
             reasons = settled_copies(module.params["copies"], 0 if module.check_mode else module.params["settle"])
         if unread(unit, state):
             reasons.append("its unit files changed")
-    action = None if not reasons else "restart" if running else "start"
+    action = None
+    if reasons:
+        action = "restart" if running else "start"
+    elif by_files:
+        action = "reload" if module.params["reload"] else "restart"
+    reasons = by_files + reasons
     enable = state["UnitFileState"] in ("disabled", "")
     if enable:
         reasons.append("it was not enabled")

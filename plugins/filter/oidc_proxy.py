@@ -1,0 +1,69 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Filters that check and make the configuration of an OpenID Connect front."""
+
+from __future__ import annotations
+
+import base64
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_conf, _oidc_plan, _oidc_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+
+
+def oidc_proxy_errors(settings: dict[str, t.Any]) -> list[str]:
+    return _oidc_settings.errors(settings)
+
+
+def oidc_proxy_control_files(settings: dict[str, t.Any]) -> dict[str, list[str]]:
+    authorities = [provider["ca_file"] for provider in _oidc_settings.providers(settings) if provider["ca_file"]]
+    return {"secrets": _oidc_settings.secret_paths(settings), "authorities": list(dict.fromkeys(authorities))}
+
+
+def oidc_proxy_secret_errors(settings: dict[str, t.Any], texts: dict[str, str]) -> list[str]:
+    return _oidc_settings.secret_errors(settings, texts)
+
+
+def oidc_proxy_metadata_sources(settings: dict[str, t.Any], authorities: dict[str, str]) -> list[dict[str, str]]:
+    used = {backend["provider"] for backend in _oidc_settings.backends(settings)}
+    return [
+        {"name": provider["name"], "url": provider["metadata_url"], "ca": authorities.get(provider["ca_file"], "")}
+        for provider in _oidc_settings.providers(settings)
+        if provider["name"] in used
+    ]
+
+
+def oidc_proxy_plan(
+    settings: dict[str, t.Any], read: dict[str, t.Any], authorities: dict[str, str], present: list[str] | None = None
+) -> dict[str, t.Any]:
+    return _oidc_plan.plan(settings, read, authorities, present or [])
+
+
+def oidc_proxy_secret_files(
+    settings: dict[str, t.Any], master: str, texts: dict[str, str], predict: bool = False
+) -> list[dict[str, t.Any]]:
+    secret = base64.b64decode(master)
+    if len(secret) < 32 and not predict:
+        raise ValueError(
+            f"The front's own secret {_oidc_plan.STATE}/master.key is too short: remove it, then run again; users log in anew."
+        )
+    return _oidc_plan.secret_files(settings, secret, texts)
+
+
+def oidc_proxy_guilty(complaint: str, candidate: str) -> str:
+    return _oidc_conf.guilty(complaint, candidate)
+
+
+class FilterModule:
+    """Checks and files of an OpenID Connect front."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {
+            "oidc_proxy_errors": as_filter(oidc_proxy_errors),
+            "oidc_proxy_control_files": as_filter(oidc_proxy_control_files),
+            "oidc_proxy_secret_errors": as_filter(oidc_proxy_secret_errors),
+            "oidc_proxy_metadata_sources": as_filter(oidc_proxy_metadata_sources),
+            "oidc_proxy_plan": as_filter(oidc_proxy_plan),
+            "oidc_proxy_secret_files": as_filter(oidc_proxy_secret_files),
+            "oidc_proxy_guilty": as_filter(oidc_proxy_guilty),
+        }

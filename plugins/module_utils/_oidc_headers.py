@@ -1,0 +1,70 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""Request headers that a client must not get past the front: pure functions.
+
+CGI, WSGI and many other servers read X-Remote-User and X_Remote_User as the same name, so each spelling is taken away.
+"""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+
+# Who somebody is, what was asked and from where: only the front may say that to an upstream.
+FORGEABLE = (
+    "X-Remote-User",
+    "Remote-User",
+    "X-Forwarded-User",
+    "X-Auth-Request-User",
+    "X-WEBAUTH-USER",
+    "X-SLURM-USER-NAME",
+    "X-SLURM-USER-TOKEN",
+    "X-Auth-Token",
+    "X-Forwarded-For",
+    "X-Forwarded-Host",
+    "X-Forwarded-Proto",
+    "X-Forwarded-Port",
+    "X-Forwarded-Server",
+    "X-Forwarded-Prefix",
+    "X-Original-URL",
+    "X-Rewrite-URL",
+    "X-HTTP-Method",
+    "X-HTTP-Method-Override",
+    "X-Method-Override",
+    "X-Real-IP",
+    "X-Client-IP",
+    "X-Cluster-Client-IP",
+    "True-Client-IP",
+    "Forwarded",
+    "Proxy",
+    "OIDC-access-token",
+    "OIDC-access-token-expires",
+    "OIDC-id-token",
+    "OIDC-refresh-token",
+    "OIDC-userinfo-json",
+    "OIDC-sub",
+)
+
+# Claims as the module spells them where it passes them as headers; here it never does.
+FORGEABLE_CLAIMS = ("aud", "email", "exp", "groups", "iss", "name", "preferred_username", "scope", "sub")
+
+
+def spellings(name: str, separators: str = "-_") -> list[str]:
+    """Every way to write a header's name with other separators."""
+    first, *rest = name.replace("_", "-").split("-")
+    made = []
+    for chosen in itertools.product(separators, repeat=len(rest)):
+        made.append(first + "".join(separator + word for separator, word in zip(chosen, rest)))
+    return made
+
+
+def forged(passed_on: t.Iterable[str]) -> list[str]:
+    """All names to take away. passed_on: the headers that backends get from the front, where dots are spellings, too."""
+    own = [spelling for name in passed_on for spelling in spellings(name, "-_.")]
+    known = [spelling for name in FORGEABLE for spelling in spellings(name)]
+    claims = [spelling for claim in FORGEABLE_CLAIMS for spelling in spellings("OIDC-CLAIM-" + claim)]
+    seen: dict[str, str] = {}
+    for name in own + known + claims:
+        seen.setdefault(name.lower(), name)
+    return list(seen.values())

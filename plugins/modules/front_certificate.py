@@ -1,0 +1,233 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Check the certificate of a TLS server, or issue it from an authority of the site's own."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: front_certificate
+version_added: 0.1.0
+short_description: Check a server's certificate, or issue it from an own authority
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Fails where certificate and key don't belong together, as a server that is reloaded with such a pair ends.
+  - Warns where the certificate lacks a name, or is about to expire.
+  - With O(own_ca_directory) the certificate is made, and made anew before it expires and when names change, by an authority that
+    lives in that directory. Its key never leaves the host. It works by C(openssl).
+attributes:
+  check_mode:
+    description: Predicts whether a certificate would be issued.
+    support: full
+  diff_mode:
+    description: Not needed, the result names the reason.
+    support: none
+options:
+  names:
+    description: Names that the server is reached by.
+    type: list
+    elements: str
+    required: true
+  certificate:
+    description: Path of the certificate with its chain, or its PEM text. Not with O(own_ca_directory).
+    type: str
+  key:
+    description: Path of its key, or the key's PEM text.
+    type: str
+  own_ca_directory:
+    description:
+      - Directory of the site's own authority; it has C(ca.pem), which clients must trust, C(ca.key), C(front.pem) and C(front.key).
+    type: path
+  warn_days:
+    description: Days before the end of the certificate from which on it is warned of, or issued anew by the own authority.
+    type: int
+    default: 21
+"""
+
+EXAMPLES = r"""
+- name: Check the front's certificate
+  deephdc.accelerators.front_certificate:
+    certificate: /etc/ssl/certs/front.pem
+    key: /etc/ssl/private/front.key
+    names: [front.example.org]
+"""
+
+RETURN = r"""
+days_left:
+  description: Whole days until the certificate expires, negative where it has; none where there is no certificate yet.
+  type: int
+  returned: always
+  sample: 88
+missing:
+  description: Names that the certificate lacks.
+  type: list
+  elements: str
+  returned: always
+  sample: []
+reason:
+  description: Why a certificate was issued; empty where it was not.
+  type: str
+  returned: always
+  sample: it expires in 20 days
+"""
+
+import datetime
+import os
+import tempfile
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+
+AUTHORITY_DAYS, LEAF_DAYS = 3650, 397
+
+
+class Refused(Exception):
+    """One sentence about what is wrong."""
+
+
+class Pair:
+    """A certificate and its key on disk."""
+
+    def __init__(self, module: AnsibleModule, certificate: str, key: str) -> None:
+        self.module, self.certificate, self.key = module, certificate, key
+
+    def openssl(self, *words: str) -> str:
+        code, out, err = self.module.run_command(["openssl", *words])
+        if code != 0:
+            raise Refused(" ".join((err or out).split())[:300])
+        return out
+
+    def days_left(self) -> int:
+        told = self.openssl("x509", "-in", self.certificate, "-noout", "-enddate").strip().partition("=")[2]
+        end = datetime.datetime.strptime(told, "%b %d %H:%M:%S %Y %Z").replace(tzinfo=datetime.timezone.utc)
+        return (end - datetime.datetime.now(datetime.timezone.utc)).days
+
+    def missing(self, names: t.Iterable[str]) -> list[str]:
+        return [name for name in names if "does match" not in self.openssl("x509", "-in", self.certificate, "-noout", "-checkhost", name)]
+
+    def fits(self) -> bool:
+        of_certificate = self.openssl("x509", "-in", self.certificate, "-noout", "-pubkey")
+        return self.openssl("pkey", "-in", self.key, "-passin", "pass:", "-pubout").split() == of_certificate.split()
+
+
+def issue(module: AnsibleModule, directory: str, names: list[str]) -> None:
+    """A certificate by the own authority, which is made first where there is none."""
+    os.makedirs(directory, mode=0o755, exist_ok=True)
+    path = {name: os.path.join(directory, name) for name in ("ca.key", "ca.pem", "front.key", "front.pem")}
+    old = os.umask(0o077)
+    try:
+        new = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-sha256"]
+        if not (os.path.exists(path["ca.key"]) and os.path.exists(path["ca.pem"])):
+            make(
+                module,
+                [*new, "-days", str(AUTHORITY_DAYS), "-subj", f"/CN=own authority of {names[0]}"[:68]]
+                + ["-addext", "basicConstraints=critical,CA:TRUE,pathlen:0", "-addext", "keyUsage=critical,keyCertSign,cRLSign"],
+                {"-keyout": path["ca.key"], "-out": path["ca.pem"]},
+            )
+        make(
+            module,
+            [*new, "-days", str(LEAF_DAYS), "-subj", f"/CN={names[0][:64]}", "-CA", path["ca.pem"], "-CAkey", path["ca.key"]]
+            + ["-addext", "subjectAltName=" + ",".join("DNS:" + name for name in names)]
+            + ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth"]
+            + ["-addext", "keyUsage=critical,digitalSignature"],
+            {"-keyout": path["front.key"], "-out": path["front.pem"]},
+        )
+    finally:
+        os.umask(old)
+    for name in ("ca.pem", "front.pem"):
+        os.chmod(path[name], 0o644)
+
+
+def make(module: AnsibleModule, words: list[str], files: dict[str, str]) -> None:
+    """Run openssl with its output beside the final files; both are renamed at the end."""
+    beside = {option: path + ".new" for option, path in files.items()}
+    code, out, err = module.run_command(["openssl", *words, *(word for pair in beside.items() for word in pair)])
+    if code != 0:
+        raise Refused("openssl can't issue a certificate: " + " ".join((err or out).split())[-300:])
+    for option, path in files.items():
+        os.rename(beside[option], path)
+
+
+def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
+    """Why the own authority shall issue a certificate; empty where the one there is good."""
+    if not all(os.path.exists(path) for path in (pair.certificate, pair.key, ca)):
+        return "there is none"
+    try:
+        pair.openssl("verify", "-CAfile", ca, pair.certificate)
+        if not pair.fits():
+            return "it does not fit its key"
+        missing, left = pair.missing(names), pair.days_left()
+    except Refused as reason:
+        return f"it is not valid ({reason})"
+    if missing:
+        return f"it lacks the name {missing[0]}"
+    return f"it expires in {left} days" if left < warn_days else ""
+
+
+def on_disk(text: str, files: list[str]) -> str:
+    """The path of a text: itself, or that of a private copy."""
+    if not text.startswith("-----BEGIN "):
+        return text
+    handle, path = tempfile.mkstemp(prefix="front_certificate.")
+    files.append(path)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    return path
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "names": {"type": "list", "elements": "str", "required": True},
+            "certificate": {"type": "str"},
+            "key": {"type": "str", "no_log": True},
+            "own_ca_directory": {"type": "path"},
+            "warn_days": {"type": "int", "default": 21},
+        },
+        mutually_exclusive=[["own_ca_directory", "certificate"], ["own_ca_directory", "key"]],
+        required_one_of=[["own_ca_directory", "certificate"]],
+        required_together=[["certificate", "key"]],
+        supports_check_mode=True,
+    )
+    given, files = module.params, []  # type: ignore[var-annotated]
+    result: dict = {"changed": False, "days_left": None, "missing": [], "reason": ""}
+    try:
+        if given["own_ca_directory"]:
+            directory = given["own_ca_directory"]
+            pair = Pair(module, os.path.join(directory, "front.pem"), os.path.join(directory, "front.key"))
+            result["reason"] = why(pair, os.path.join(directory, "ca.pem"), given["names"], given["warn_days"])
+            result["changed"] = bool(result["reason"])
+            if result["changed"] and not module.check_mode:
+                issue(module, directory, given["names"])
+        else:
+            pair = Pair(module, on_disk(given["certificate"], files), on_disk(given["key"], files))
+            for what, path in (("certificate", pair.certificate), ("key", pair.key)):
+                if not os.path.isfile(path):
+                    raise Refused(f"this host has no {what} {path}")
+            if not pair.fits():
+                raise Refused("certificate and key do not belong together: a server that is reloaded with them would end")
+        if os.path.exists(pair.certificate):
+            result["days_left"], result["missing"] = pair.days_left(), pair.missing(given["names"])
+            say(module, result, given["warn_days"])
+    except Refused as reason:
+        module.fail_json(msg=str(reason))
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename or 'the certificate'}: {error.strerror}")
+    finally:
+        for path in files:
+            os.unlink(path)
+    module.exit_json(**result)
+
+
+def say(module: AnsibleModule, result: dict, warn_days: int) -> None:
+    left = result["days_left"]
+    if left < 0:
+        module.warn("The front's certificate has expired: renew it now, clients refuse it.")
+    elif left < warn_days:
+        module.warn(f"The front's certificate expires in {left} days: renew it.")
+    if result["missing"] and not module.check_mode:
+        module.warn(f"The front's certificate lacks {', '.join(result['missing'])}: clients refuse it under that name.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+#!/bin/sh
+# Made by deephdc.accelerators
+# Succeeds where Apache takes the candidate configuration; the running one is not touched.
+# Reading it is not all: some mistakes show only at the start, and a reload with one of those would end the front.
+set -e
+. /etc/apache2/envvars
+set -u
+/usr/sbin/apache2ctl -t -D DEEPHDC_NEXT
+mkdir -p "$APACHE_RUN_DIR" "$APACHE_LOCK_DIR"
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
+code=0
+# A trial start among ports, logs and process ids of its own; 124: it still ran when time was up.
+unshare --net --mount sh -ec '
+    mount -t tmpfs none "$APACHE_RUN_DIR"
+    mount -t tmpfs none "$APACHE_LOG_DIR"
+    code=0
+    timeout 2 /usr/sbin/apache2 -D FOREGROUND -D DEEPHDC_NEXT 2>&1 || code=$?
+    cat "$APACHE_LOG_DIR"/*error.log 2>/dev/null || true
+    exit $code' >"$said" 2>&1 || code=$?
+if [ "$code" != 124 ]; then
+    grep -v ':notice\]' "$said" | tail -n 5 >&2
+    exit 1
+fi

@@ -1,0 +1,201 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration of Apache that a front gets."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import (
+    _oidc_conf,
+    _oidc_headers,
+    _oidc_metadata,
+    _oidc_pages,
+    _oidc_plan,
+    _oidc_settings,
+)
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.oidc_examples import ISSUER, METADATA, read, settings
+
+
+def conf(read_on_host: dict | None = None, **changes: object) -> str:
+    made = _oidc_plan.plan(settings(**changes), {**read(), **(read_on_host or {})}, {})
+    assert made["errors"] == []
+    return made["live"][0]["content"]
+
+
+@pytest.mark.parametrize("forged", ["gpu ", " gpu", "g pu", "gpu\n", "gpu\t", "GPU", "agpu", "gpus", "", "gpu\nx", "x\ngpu"])
+def test_a_group_is_matched_exactly(forged: str) -> None:
+    pattern = re.compile(_oidc_conf.exactly(["gpu", "a.b"]))
+    assert pattern.search("gpu") and pattern.search("a.b")
+    assert not pattern.search(forged) and not pattern.search("axb")
+
+
+@pytest.mark.parametrize("scopes, has", [("mesos:read", True), ("a mesos:read b", True), ("mesos:readx", False), ("mesos:read\n", False)])
+def test_a_scope_is_a_whole_word(scopes: str, has: bool) -> None:
+    assert bool(re.search(_oidc_conf.scope_word("mesos:read"), scopes)) == has
+
+
+def test_rules_of_claims_have_no_backslash() -> None:
+    """They arrive doubled there, so the rule would never match."""
+    assert [line for line in conf().split("\n") if "Require claim" in line and "\\" in line] == []
+
+
+def test_every_rule_is_there() -> None:
+    text = conf()
+    for part in (
+        f"env('OIDC_CLAIM_iss') == '{ISSUER}'",
+        'Require claim "aud~(?s)^(?:https://front[.]example[.]org/mesos)(?!.)"',
+        'Require claim "groups~(?s)^(?:gpu)(?!.)"',
+        "env('OIDC_CLAIM_exp') =~ /^[0-9]{10,11}$/",
+        'Require not claim "exp~^"',
+        "Require jwt-times",
+        "Require method GET HEAD POST PUT PATCH DELETE",
+        "AuthType auth-openidc",
+        "OIDCPassClaimsAs environment",
+        "RequestHeader unset X_Remote-User early",
+    ):
+        assert part in text
+
+
+def test_claims_are_asked_only_of_somebody_who_is_known() -> None:
+    """A rule without REMOTE_USER is decided before there are claims, for good."""
+    asks = [line for line in conf().split("\n") if "Require expr" in line and "OIDC_CLAIM" in line]
+    assert asks and all("-n %{REMOTE_USER} && " in line or "-z %{REMOTE_USER} || " in line for line in asks)
+
+
+def test_the_modules_own_checks_are_used_where_it_has_them() -> None:
+    assert "OIDCOAuthVerifyAudience" not in conf()
+    newer = conf({"module_version": "2.4.20.3-1"})
+    assert "OIDCOAuthVerifyAudience https://front.example.org/mesos" in newer
+    assert f"OIDCOAuthVerifyIssuer {ISSUER}" in newer
+    assert 'Require claim "aud~' in newer
+
+
+def test_token_methods_get_virtual_hosts_of_their_own() -> None:
+    whole = settings()
+    other = {**whole["backends"][0], "name": "asked", "provider": "asked", "path": "/asked/", "access": "bearer"}
+    hosts = _oidc_settings.vhosts({**whole, "backends": [*whole["backends"], other]})
+    assert [(host["port"], host["provider"]["bearer"]) for host in hosts] == [(443, "local"), (444, "introspection")]
+    text = conf(backends=[*whole["backends"], other])
+    first, second = text[text.index("ServerName front.example.org:443") :].split("ServerName front.example.org:444")
+    assert "OIDCOAuthVerifyJwksUri" in first and "OIDCOAuthIntrospectionEndpoint" not in first
+    assert "OIDCOAuthIntrospectionEndpoint" in second and "OIDCOAuthVerifyJwksUri" not in second
+    assert "OIDCCookie __Host-front\n" in first
+
+
+def test_nothing_of_the_client_goes_on() -> None:
+    text = conf()
+    place = text[text.index('<Location "/marathon/">') :]
+    assert place.index("RequestHeader unset Authorization") < place.index("Include /etc/apache2/deephdc/secret_backend_marathon.conf")
+    assert "RequestHeader unset OIDC_access_token" in place
+
+
+def test_a_claim_that_becomes_a_header_must_be_one_word() -> None:
+    text = conf(backend={"claims_headers": {"X-Token-Subject": "sub"}})
+    assert "-n %{REMOTE_USER} && env('OIDC_CLAIM_sub') =~ /^[!-~]{1,255}$/" in text
+    assert 'RequestHeader set X-Token-Subject "expr=%{env:OIDC_CLAIM_sub}"' in text
+    assert "RequestHeader unset X.Token_Subject early" in text
+
+
+def test_every_spelling_of_a_header_is_taken_away() -> None:
+    assert sorted(_oidc_headers.spellings("X-Remote-User")) == ["X-Remote-User", "X-Remote_User", "X_Remote-User", "X_Remote_User"]
+    names = [name.lower() for name in _oidc_headers.forged(["X-Site-User"])]
+    assert len(names) == len(set(names))
+    assert {"x_site.user", "x-http_method-override", "forwarded", "oidc_claim_sub", "x_slurm-user_token"} <= set(names)
+
+
+def test_a_backend_at_the_top_leaves_the_front_its_own_addresses() -> None:
+    text = conf(backend={"preset": "jupyterhub", "host": "hub.example.org", "path": None, "audience": None, "scopes": None})
+    assert text.index('ProxyPass "/oidc/" "!"') < text.index('ProxyPass "/" "http://10.0.0.5:8080/"')
+    assert text.index('<Location "/oidc/">') > text.index("# Backend marathon")
+    assert "ProxyPreserveHost On" in text and "upgrade=websocket" in text
+
+
+def test_several_upstreams_are_balanced() -> None:
+    text = conf(backend={"upstreams": ["http://10.0.0.5:8080", "http://10.0.0.6:8080"]})
+    assert 'BalancerMember "http://10.0.0.6:8080" timeout=60' in text
+    assert text.index('ProxyPass "/marathon/v2/events"') < text.index('ProxyPass "/marathon/" "balancer://marathon/"')
+
+
+@pytest.mark.parametrize(
+    "ports_conf, listens",
+    [
+        ("", ["  Listen 443"]),
+        ("Listen 80\n<IfModule ssl_module>\n\tListen 443\n</IfModule>\n", ["  Listen 443"]),
+        ("Listen 80\nListen 0.0.0.0:443\n", []),
+        ("# nothing\n", ["Listen 443", "Listen 80"]),
+    ],
+)
+def test_a_port_is_opened_once(ports_conf: str, listens: list) -> None:
+    """Twice would end Apache at its start, and only there."""
+    assert [line for line in conf({"ports_conf": ports_conf}).split("\n") if line.strip().startswith("Listen ")] == listens
+
+
+def test_secrets_are_in_files_of_root_only() -> None:
+    texts = {"/secrets/iam": "the-client-secret", "/secrets/rs": "another-secret", "/secrets/marathon": "Basic YTpi"}
+    files = _oidc_plan.secret_files(settings(), b"m" * 64, texts)
+    found = {item["path"].rsplit("/", 1)[1]: base64.b64decode(item["secret_base64"]).decode() for item in files}
+    assert found["secret_backend_marathon.conf"] == 'RequestHeader set Authorization "Basic YTpi"\n'
+    assert 'OIDCClientSecret "the-client-secret"' in found["secret_vhost_front.example.org_443.conf"]
+    assert {item["mode"] for item in files} == {"0600", "0640"}
+    made = str(_oidc_plan.plan(settings(), read(), {}))
+    assert not any(text in made for text in texts.values())
+
+
+def test_each_virtual_host_has_a_passphrase_of_its_own() -> None:
+    """A session or an answer of the provider that was kept for one is nothing to another."""
+    assert _oidc_plan.derived(b"m", "a_443") != _oidc_plan.derived(b"m", "a_444") != _oidc_plan.derived(b"n", "a_444")
+
+
+def test_files_of_gone_backends_go() -> None:
+    present = ["/etc/apache2/deephdc/secret_backend_old.conf", "/etc/apache2/deephdc/secret_backend_marathon.conf"]
+    files = _oidc_plan.plan(settings(), read(), {}, present)["files"]
+    assert [item["path"] for item in files if item.get("state") == "absent"] == present[:1]
+
+
+def test_the_page_for_forbidden_names_the_group() -> None:
+    pages = _oidc_pages.pages(_oidc_settings.backends(settings()), True)
+    assert "Your account needs to be in the group gpu." in pages["403_marathon.html"]
+    assert '"required_groups": [\n  "gpu"\n ]' in pages["403_marathon.json"]
+
+
+INDIGO = {"claims_supported": ["sub", "preferred_username", "organisation_name", "groups", "wlcg.groups"]}
+
+
+@pytest.mark.parametrize(
+    "provider, found, said",
+    [
+        ({}, {"issuer": ISSUER.rstrip("/")}, "write it exactly so"),
+        ({}, {"jwks_uri": ""}, "have no jwks_uri"),
+        ({}, {"code_challenge_methods_supported": None}, "PKCE"),
+        ({"pkce": False}, {"code_challenge_methods_supported": None}, ""),
+        ({"bearer": "introspection"}, {"introspection_endpoint": ""}, "have no introspection_endpoint"),
+        ({}, {"scopes_supported": ["openid"]}, "scopes has email"),
+        ({}, INDIGO, "INDIGO IAM (iam) do not carry by default"),
+        ({"bearer": "introspection"}, INDIGO, ""),
+        ({"access_token_claims": ["scope", "groups", "preferred_username"]}, INDIGO, ""),
+        ({"groups_claim": "entitlements"}, {"claims_supported": ["sub", "preferred_username", "groups"]}, "needs the claim entitlements"),
+    ],
+)
+def test_metadata_that_do_not_fit_are_told(provider: dict, found: dict, said: str) -> None:
+    whole = settings(provider=provider)
+    item = _oidc_settings.providers(whole)[0]
+    errors = _oidc_metadata.metadata_errors(item, _oidc_settings.backends(whole), {"metadata": {**METADATA, **found}})
+    assert (errors == []) if not said else any(said in sentence for sentence in errors), errors
+
+
+def test_a_provider_that_is_down_is_told() -> None:
+    item = _oidc_settings.providers(settings())[0]
+    (error,) = _oidc_metadata.metadata_errors(item, _oidc_settings.backends(settings()), {"error": "timed out"})
+    assert "can't be read from this host (timed out)" in error
+    assert _oidc_metadata.metadata_errors(item, [], {"error": "timed out"}) == []
+
+
+def test_a_complaint_is_told_to_be_a_backends() -> None:
+    text = conf()
+    line = next(number for number, content in enumerate(text.split("\n"), 1) if "LimitRequestBody" in content)
+    complaint = f"AH00526: Syntax error on line {line} of {_oidc_conf.CANDIDATE}:\nInvalid argument"
+    assert _oidc_conf.guilty(complaint, text).startswith("The backend marathon in oidc_proxy_backends is refused by Apache")
+    assert _oidc_conf.guilty(complaint.replace(f"line {line}", "line 2"), text).startswith("The new configuration of the front is refused")
