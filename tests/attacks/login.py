@@ -113,7 +113,7 @@ def tokens(user: str, resource: str, scope: str, secret: str, issuer: str = "htt
         "client_id": "cli",
         "response_type": "code",
         "redirect_uri": CALLBACK,
-        "scope": f"openid profile email groups {scope}",
+        "scope": f"openid profile email groups {scope}".strip(),
         "resource": resource,
         "code_challenge": challenge,
         "code_challenge_method": "S256",

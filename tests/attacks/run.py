@@ -122,8 +122,8 @@ class Front:
             secret = self.forge.secret("cli")
             token = tokens(user, resource, scope, secret)["access_token"]
             if data.get("revoked"):
-                form = {"token": token, "client_id": "cli", "client_secret": secret}
-                assert Browser().ask("https://iam.site.test/token/revocation", {**form}, self.basic("cli", secret)).status == 200
+                answer = Browser().ask("https://iam.site.test/token/revocation", {"token": token}, self.basic("cli", secret))
+                assert answer.status == 200, answer.body
             self.opaque_tokens[key] = token
         return self.opaque_tokens[key]
 

@@ -18,10 +18,10 @@ SIGN_IN = [["type", "[name=name]", "USER"], ["type", "[name=password]", "USER"],
 
 def browse(cluster: Cluster, *steps: list[str]) -> dict[str, dict]:
     """What Chromium saw; its screenshots are kept with the scenario's other state."""
-    program = (Path(__file__).parent / "chromium.py").read_text()
-    cluster.out("idp", f"cat > chromium.py <<'END'\n{program}\nEND\n", user="visitor")
+    program = Path(__file__).parent / "chromium.py"
+    subprocess.run(["docker", "cp", "-q", str(program), f"{cluster.label}-idp:/opt/test"], check=True)
     directory = "/home/visitor/screenshots"
-    seen = cluster.out("idp", f"python3 chromium.py {directory} <<'END'\n{json.dumps(steps)}\nEND\n", user="visitor", timeout=180)
+    seen = cluster.out("idp", f"python3 /opt/test/chromium.py {directory} <<'END'\n{json.dumps(steps)}\nEND\n", user="visitor", timeout=180)
     subprocess.run(["docker", "cp", "-q", f"{cluster.label}-idp:{directory}", str(cluster.state)], check=True)
     return json.loads(seen)
 
