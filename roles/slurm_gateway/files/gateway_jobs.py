@@ -348,8 +348,7 @@ def partition_settings(own: Record) -> tuple[int | None, int | None, list[str]]:
     if "maximums" in own:
         state = (own.get("partition") or {}).get("state")
         return number(own["maximums"].get("time")), number((own.get("defaults") or {}).get("time")), words(state)
-    # What these releases write as the default time is the default memory.
-    return number(own.get("max_time_limit")), None, words(own.get("state"))
+    return number(own.get("max_time_limit")), number(own.get("default_time_limit")), words(own.get("state"))
 
 
 def account_limits(associations: t.Sequence[Record], user: str) -> list[AccountLimits]:

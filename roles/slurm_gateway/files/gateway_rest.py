@@ -26,6 +26,11 @@ ANSWER_LIMIT = 256 * 1024 * 1024
 # Versions of the interface whose words gateway_jobs knows, newest first.
 VERSIONS = (42, 41, 40, 38)
 
+# In SLURM's words for a token that it does not take; 22.05 writes the second where its daemons hang up, the third for anything.
+NOT_TRUSTED = ("uthentication", "Zero Bytes were transmitted", "Unspecified error")
+# In its words for daemons that do not answer: "Unable to contact slurm controller", "Unable to connect to database".
+NOT_THERE = ("Unable to con", "onnection refused", "onnection failure")
+
 
 class Unavailable(Exception):
     """SLURM does not answer, or not to the gateway; the text is for the operator."""
@@ -83,9 +88,9 @@ class Slurm:
         """The answer to a request; path: with VERSION in it. Raises Declined with SLURM's own words."""
         status, answer = self.exchange(method, path.replace("VERSION", f"v0.0.{self.version(user)}"), user, body)
         words = said(answer)
-        if status in (401, 403, 511) or "uthentication" in words:
+        if status in (401, 403, 511) or any(sign in words for sign in NOT_TRUSTED):
             raise Unavailable(f"SLURM does not take the gateway's tokens: {status} {words}")
-        if "Unable to con" in words or "onnection refused" in words:
+        if any(sign in words for sign in NOT_THERE):
             raise Unavailable(f"SLURM's daemons do not answer: {words}")
         if status == 404 and not words:
             self.known_version = 0

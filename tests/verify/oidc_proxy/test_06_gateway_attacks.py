@@ -17,7 +17,7 @@ import jwt
 import pytest
 from gateway import ALICE, BOB, CAROL, ISSUER, KEY, MALLORY, MAP, ask, identity, raw, submit, watched
 from leaks import ProcessWatch, needles, on_control_node, on_host
-from local import Cluster, changed
+from local import Cluster
 
 SLURMRESTD = "/run/slurmrestd/slurmrestd.socket"
 OUTPUTS = "/run/slurm_gateway/output.socket"
@@ -105,7 +105,6 @@ def test_a_new_key_and_map_take_effect_and_leak_nowhere(cluster: Cluster):
     finally:
         cluster.playbook(*run, "--tags", "slurm_gateway")
     assert ask(cluster, CAROL, "/v1/jobs")[0] == 403 and ask(cluster, ALICE, "/v1/jobs")[0] == 200
-    assert changed(cluster.playbook(*run, "--tags", "slurm_gateway", "--check")) == []
 
 
 # --- who one is ---

@@ -25,7 +25,7 @@ ISSUER = "https://iam.example.org/"
 ADA = {"X-Token-Issuer": ISSUER, "X-Token-Subject": "sub-ada"}
 EVE = {"X-Token-Issuer": ISSUER, "X-Token-Subject": "sub-eve"}
 # SLURM's release to the version of its interface.
-RELEASES = {"24.11": 42}
+RELEASES = {"22.05": 38, "24.11": 42}
 JOB = {"script": "#!/bin/sh\nnvidia-smi\n", "gpus": 1, "gpu_type": "a100", "time_limit_minutes": 5, "memory_mib": 100}
 
 PASSWD = [
@@ -275,7 +275,7 @@ def test_only_the_operations_are_there(site: Site) -> None:
 
 def test_own_jobs_are_told_alike_on_each_release(site: Site) -> None:
     (listed,) = [job for job in site.client.get("/v1/jobs", headers=ADA).json()["jobs"] if job["name"] == "typed"]
-    assert site.asked[-1][1].partition("?")[2].startswith("users=ada&")
+    assert site.asked[-1][1].partition("?")[2].startswith("account=physics&" if site.version == 38 else "users=ada&")
     number = listed["id"]
     watched = site.client.get(f"/v1/jobs/{number}", headers=ADA).json()
     assert (watched["state"], watched["ended"], watched["exit_code"], watched["gpus"]) == (
@@ -321,11 +321,26 @@ def test_slurm_s_no_is_told_in_its_words(site: Site) -> None:
     assert answer.status_code == 400 and answer.json()["detail"].startswith("SLURM: ")
 
 
-def test_what_only_the_operator_can_mend_is_not_told(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.answers["POST /slurm/VERSION/job/submit"] = site.answers["WRONG KEY"]
-    answer = site.client.post("/v1/jobs", headers=ADA, json=JOB)
+@pytest.mark.parametrize(
+    ("recorded", "method", "path", "operation"),
+    [
+        ("WRONG KEY", "POST", "/v1/jobs", "POST /slurm/VERSION/job/submit"),
+        ("WRONG KEY LIST", "GET", "/v1/resources", "GET /slurm/VERSION/nodes"),
+        ("WRONG KEY DB", "GET", "/v1/jobs", "GET /slurmdb/VERSION/jobs"),
+    ],
+)
+def test_what_only_the_operator_can_mend_is_not_told(
+    site: Site, caplog: pytest.LogCaptureFixture, recorded: str, method: str, path: str, operation: str
+) -> None:
+    site.answers[operation] = site.answers[recorded]
+    answer = site.client.request(method, path, headers=ADA, json=JOB if method == "POST" else None)
     assert (answer.status_code, answer.json()) == (503, {"detail": "SLURM does not answer now: try again later."})
     assert "does not take the gateway's tokens" in caplog.text
+
+
+def test_no_jobs_are_an_empty_list(site: Site) -> None:
+    site.answers["GET /slurmdb/VERSION/jobs"] = site.answers["NO JOBS"]
+    assert site.client.get("/v1/jobs", headers=ADA).json() == {"jobs": []}
 
 
 # --- tokens and parts ---
