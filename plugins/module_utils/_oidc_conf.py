@@ -49,8 +49,12 @@ def scope_word(scope: str) -> str:
     return f"(?s)(?:^| ){literal(scope)}(?: |(?!.))"
 
 
+def address(vhost: t.Mapping[str, t.Any]) -> str:
+    return str(vhost["host"]) + ("" if vhost["port"] == 443 else f":{vhost['port']}")
+
+
 def base_url(vhost: t.Mapping[str, t.Any]) -> str:
-    return f"https://{vhost['host']}" + ("" if vhost["port"] == 443 else f":{vhost['port']}")
+    return f"https://{address(vhost)}"
 
 
 def cookie(vhost: t.Mapping[str, t.Any], port: int) -> str:
@@ -215,12 +219,17 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
         )
     lines += ["AuthzSendForbiddenOnFailure On", *rules(backend, vhost["provider"])]
     lines += [f"LimitRequestBody {backend['body_limit']}", *error_documents({403: f"403_{backend['name']}"})]
-    if backend["access"] != "browser":
-        lines += block('If "-n %{HTTP:Authorization}"', ["QS_SetEnvIfStatus 401 refused_token"])
     if backend["user_header"]:
         lines.append(f'RequestHeader set {backend["user_header"]} "expr=%{{REMOTE_USER}}"')
     lines += [f'RequestHeader set {header} "expr=%{{env:OIDC_CLAIM_{claim}}}"' for header, claim in backend["claims_headers"].items()]
-    lines += [f"RequestHeader unset {NOW}", "RequestHeader unset OIDC_access_token", "RequestHeader set X-Forwarded-Proto https"]
+    lines += [f"RequestHeader unset {NOW}", "RequestHeader unset OIDC_access_token"]
+    lines += [
+        # Not by mod_proxy, which believes the client's Host.
+        "ProxyAddHeaders Off",
+        f'RequestHeader set X-Forwarded-Host "{address(vhost)}"',
+        'RequestHeader set X-Forwarded-For "expr=%{REMOTE_ADDR}"',
+        "RequestHeader set X-Forwarded-Proto https",
+    ]
     if backend["access"] == "bearer":
         lines.append("RequestHeader unset Cookie")
     else:
@@ -231,7 +240,7 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
     if backend["credential_file"]:
         lines.append(f"Include {secret_file('backend', backend['name'])}")
     if backend["preserve_host"]:
-        lines.append("ProxyPreserveHost On")
+        lines += ["ProxyPreserveHost On", f'RequestHeader set Host "{address(vhost)}"']
     if backend["sse_paths"]:
         lines.append("SetEnv no-gzip 1")
     return block(f'Location "{backend["path"]}"', lines)
@@ -376,8 +385,10 @@ def ca_path(provider: t.Mapping[str, t.Any]) -> str:
     return f"{DIRECTORY}/ca_{provider['name']}.pem"
 
 
-def own_locations(vhost: Item) -> list[str]:
-    lines = block('Location "/.front/"', ["AuthType None", "Require all granted"])
+def own_locations(vhost: Item, site: Item) -> list[str]:
+    # Refused tokens are counted where the answer to them comes from, which is here.
+    counted = block('If "-n %{HTTP:Authorization}"', ["QS_SetEnvIfStatus 401 QS_Limit=1"]) if site["refusals_per_minute"] else []
+    lines = block('Location "/.front/"', ["AuthType None", "Require all granted", *counted])
     if has_browsers(vhost):
         lines += block('Location "/oidc/"', ["AuthType openid-connect", "Require valid-user"])
     return lines
@@ -419,7 +430,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
     for backend in backends:
         lines += backend_section(backend, vhost, site["port"])
     # Last, because a later section has the last word, and a backend may have the whole name.
-    return block(f"VirtualHost *:{vhost['port']}", lines + own_locations(vhost))
+    return block(f"VirtualHost *:{vhost['port']}", lines + own_locations(vhost, site))
 
 
 def stray(port: int, site: Item) -> list[str]:
@@ -494,12 +505,9 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         "LuaCodeCache forever",
         f"LuaAuthzProvider jwt-times {LUA} jwt_times",
     ]
-    if site["refusals_per_minute"]:
-        lines += [
-            "QS_ClientEntries 50000",
-            f"QS_CondClientEventLimitCount {site['refusals_per_minute']} 60 refused_token token",
-            "QS_ErrorResponseCode 429",
-        ]
+    # The rule is there even where nothing is counted, because a reload can't bring it or take it away.
+    lines += ["QS_ClientEntries 50000", "QS_ErrorResponseCode 429"]
+    lines.append(f"QS_CondClientEventLimitCount {site['refusals_per_minute'] or 1000000} 60 QS_Limit token")
     for port in tls_ports:
         lines += stray(port, site)
     for vhost in hosts:

@@ -11,23 +11,42 @@ from __future__ import annotations
 import itertools
 import typing as t
 
-# Who somebody is, what was asked and from where: only the front may say that to an upstream.
-FORGEABLE = (
+# Who somebody is: only the front may say that to an upstream.
+IDENTITIES = (
     "X-Remote-User",
     "Remote-User",
+    "X-User",
     "X-Forwarded-User",
+    "X-Forwarded-Preferred-Username",
+    "X-Forwarded-Email",
+    "X-Forwarded-Groups",
     "X-Auth-Request-User",
+    "X-Auth-Token",
     "X-WEBAUTH-USER",
+    "X-ProxyUser-Ip",
     "X-SLURM-USER-NAME",
     "X-SLURM-USER-TOKEN",
-    "X-Auth-Token",
+    "X-Token-Subject",
+    "X-Token-Issuer",
+    "X-Token-Groups",
+)
+
+# What was asked, how and from where; certificates and tokens that somebody else is said to have checked.
+CIRCUMSTANCES = (
     "X-Forwarded-For",
     "X-Forwarded-Host",
     "X-Forwarded-Proto",
     "X-Forwarded-Port",
     "X-Forwarded-Server",
     "X-Forwarded-Prefix",
+    "X-Forwarded-Scheme",
+    "X-Forwarded-Ssl",
+    "X-Scheme",
+    "X-Host",
+    "X-Original-Host",
     "X-Original-URL",
+    "X-Original-URI",
+    "X-Originating-IP",
     "X-Rewrite-URL",
     "X-HTTP-Method",
     "X-HTTP-Method-Override",
@@ -35,9 +54,15 @@ FORGEABLE = (
     "X-Real-IP",
     "X-Client-IP",
     "X-Cluster-Client-IP",
+    "CF-Connecting-IP",
+    "Client-IP",
     "True-Client-IP",
     "Forwarded",
+    "Front-End-Https",
     "Proxy",
+    "SSL-CLIENT-S-DN",
+    "SSL-CLIENT-VERIFY",
+    "X-SSL-Client-CN",
     "OIDC-access-token",
     "OIDC-access-token-expires",
     "OIDC-id-token",
@@ -60,9 +85,9 @@ def spellings(name: str, separators: str = "-_") -> list[str]:
 
 
 def forged(passed_on: t.Iterable[str]) -> list[str]:
-    """All names to take away. passed_on: the headers that backends get from the front, where dots are spellings, too."""
-    own = [spelling for name in passed_on for spelling in spellings(name, "-_.")]
-    known = [spelling for name in FORGEABLE for spelling in spellings(name)]
+    """All names to take away. passed_on: the headers that backends get from the front. Dots are spellings of identities, too."""
+    own = [spelling for name in (*passed_on, *IDENTITIES) for spelling in spellings(name, "-_.")]
+    known = [spelling for name in CIRCUMSTANCES for spelling in spellings(name)]
     claims = [spelling for claim in FORGEABLE_CLAIMS for spelling in spellings("OIDC-CLAIM-" + claim)]
     seen: dict[str, str] = {}
     for name in own + known + claims:
