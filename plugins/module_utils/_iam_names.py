@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import typing as t
 
-# What Debian's adduser(8) takes, and dots inside, which many an IAM has in its names.
-NAME = re.compile(r"[a-z_][a-z0-9_-]*(?:\.[a-z0-9_-]+)*", re.ASCII)
-LONGEST = 32
+# What Debian's adduser(8) and systemd-sysusers(8) take.
+NAME = re.compile(r"[a-z_][a-z0-9_-]*", re.ASCII)
+LONGEST = 31
 # They may not be on a host yet, and packages or administrators expect them to be theirs. What a host has is seen there.
 OF_THE_SYSTEM = """
     root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc gnats nobody nogroup adm tty disk kmem dialout
@@ -24,5 +24,5 @@ RESERVED = frozenset(OF_THE_SYSTEM.split())
 def unfit(name: t.Any) -> str:
     """Why a name can't be that of an account or group, nothing where it can."""
     if not isinstance(name, str) or len(name) > LONGEST or not NAME.fullmatch(name):
-        return f"is no login name (at most {LONGEST} of a-z, 0-9, '_', '-' and single dots, beginning with a letter)"
+        return f"is no login name (at most {LONGEST} of a-z, 0-9, '_' and '-', beginning with a letter)"
     return "is a name that belongs to the system" if name in RESERVED or name.startswith("systemd-") else ""

@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
                 group.pop("members", None)
         else:
             add_groups(body.get("Resources", [body]))
-        self.answer(200, self.broken(body, path, start, fault), cut=fault == "cut")
+        self.answer(200, self.broken(body, path, start, fault))
 
     def broken(self, body: dict, path: str, start: int, fault: str) -> dict:
         """What a faulty IAM or proxy makes of a list of users."""
@@ -143,9 +143,8 @@ class Handler(BaseHTTPRequestHandler):
                 user.pop("groups", None)
         return body
 
-    def answer(self, status: int, body: dict, cut: bool = False) -> None:
+    def answer(self, status: int, body: dict) -> None:
         content = json.dumps(body).encode()
-        content = content[: len(content) // 2] if cut else content
         self.send_response(status)
         self.send_header("Content-Type", "application/scim+json")
         self.send_header("Content-Length", str(len(content)))

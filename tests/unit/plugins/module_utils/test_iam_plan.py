@@ -117,7 +117,7 @@ def test_accounts_follow_the_id_and_not_the_name(first):
             "ada:0:0",
             "ada\nroot:x:0",
             "{{ 7*7 }}",
-            "a" * 33,
+            "a" * 32,
             "0ada",
             "a..b",
             "ada.",
