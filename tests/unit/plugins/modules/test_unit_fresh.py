@@ -245,3 +245,28 @@ def test_log_file_tells_unless_it_is_older_than_the_attempt(unit, conf, age, sai
 def test_directory_among_the_files_says_nothing(unit, conf, tmp_path):
     conf(0)
     assert unit(options={"files": [str(tmp_path)]})["changed"] is False
+
+
+def change_of_state(seconds_ago):
+    return str(int((time.monotonic() - seconds_ago) * 1e6))
+
+
+def test_a_unit_that_can_takes_up_its_files_by_a_reload(unit, conf):
+    options = {"files": [conf(age=50)], "reload": True}
+    result = unit(StateChangeTimestampMonotonic=change_of_state(100), ReloadResult="success", options=options)
+    assert (result["action"], result["did"]) == ("reload", ["reset-failed slurmctld", "reload slurmctld"])
+
+
+def test_a_reload_since_the_change_is_enough(unit, conf):
+    options = {"files": [conf(age=50)], "reload": True}
+    assert unit(StateChangeTimestampMonotonic=change_of_state(20), ReloadResult="success", options=options)["action"] == "none"
+
+
+def test_a_reload_that_failed_is_none(unit, conf):
+    options = {"files": [conf(age=50)], "reload": True}
+    assert unit(StateChangeTimestampMonotonic=change_of_state(20), ReloadResult="exit-code", options=options)["action"] == "reload"
+
+
+def test_a_unit_whose_own_files_changed_needs_a_restart(unit, conf):
+    options = {"files": [conf(age=50)], "reload": True}
+    assert unit(NeedDaemonReload="yes", StateChangeTimestampMonotonic=change_of_state(100), options=options)["action"] == "restart"
