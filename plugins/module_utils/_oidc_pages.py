@@ -51,7 +51,12 @@ def requirements(backend: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def as_json(status: int, detail: str, more: t.Mapping[str, t.Any]) -> str:
-    return json.dumps({"status": status, "error": GENERAL[status][0], "detail": detail, **more}, indent=1) + "\n"
+    return (
+        json.dumps(
+            {"generator": "Made by deephdc.accelerators", "status": status, "error": GENERAL[status][0], "detail": detail, **more}, indent=1
+        )
+        + "\n"
+    )
 
 
 def as_html(title: str, sentences: t.Sequence[str]) -> str:

@@ -34,6 +34,9 @@ def site_of(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any]) -> Ite
     }
 
 
+# Readers of PEM pass over what is before the first certificate.
+PEM_MARK = "# Made by deephdc.accelerators\n"
+
 # What a fresh package brings, for a prediction where nothing is installed yet.
 PORTS_CONF = "Listen 80\n<IfModule ssl_module>\n\tListen 443\n</IfModule>\n"
 
@@ -60,11 +63,11 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         for sentence in _oidc_metadata.metadata_errors(provider, backends, metadata.get(provider["name"]) or {})
     ]
     if errors:
-        return {"errors": errors, "files": [], "live": [], "addresses": {}, "certificate": "", "names": [], "reads": []}
+        return {"errors": errors, "files": [], "live": [], "gone": [], "addresses": {}, "certificate": "", "names": [], "reads": []}
     site, hosts = site_of(settings, read), _oidc_settings.vhosts(settings)
     pages = _oidc_pages.pages(backends, any(_oidc_conf.has_browsers(vhost) for vhost in hosts))
     text = _oidc_conf.whole(hosts, site, metadata)
-    authorities = {_oidc_conf.ca_path(one): cas[one["ca_file"]].rstrip() + "\n" for one in providers if one["ca_file"]}
+    authorities = {_oidc_conf.ca_path(one): PEM_MARK + cas[one["ca_file"]].rstrip() + "\n" for one in providers if one["ca_file"]}
     files: list[Item] = [
         {"path": f"{_oidc_conf.ACME}/.well-known/acme-challenge", "state": "directory", "mode": "0755"},
         *({"path": f"{_oidc_conf.PAGES}/{name}", "content": content} for name, content in pages.items()),
@@ -74,13 +77,14 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
     ]
     certificate, key = certificate_paths(settings)
     if certificate.startswith(_oidc_conf.DIRECTORY):
-        files.append({"path": certificate, "content": str(settings["certificate"]).rstrip() + "\n"})
+        files.append({"path": certificate, "content": PEM_MARK + str(settings["certificate"]).rstrip() + "\n"})
     wanted = {item["path"] for item in files} | {item["path"] for item in secret_files(settings, b"", {})}
-    files += [{"path": path, "state": "absent"} for path in present if path not in wanted]
     return {
         "errors": [],
         "files": files,
         "live": [{"path": _oidc_conf.CONF, "content": text}],
+        # Only once the configuration that needed them is gone.
+        "gone": [{"path": path, "state": "absent"} for path in present if path not in wanted],
         "addresses": {backend["name"]: _oidc_conf.base_url(vhost) + backend["path"] for vhost in hosts for backend in vhost["backends"]},
         "certificate": certificate,
         "names": list(dict.fromkeys(vhost["host"] for vhost in hosts)),

@@ -151,8 +151,17 @@ def test_each_virtual_host_has_a_passphrase_of_its_own() -> None:
 
 def test_files_of_gone_backends_go() -> None:
     present = ["/etc/apache2/deephdc/secret_backend_old.conf", "/etc/apache2/deephdc/secret_backend_marathon.conf"]
-    files = _oidc_plan.plan(settings(), read(), {}, present)["files"]
-    assert [item["path"] for item in files if item.get("state") == "absent"] == present[:1]
+    made = _oidc_plan.plan(settings(), read(), {}, present)
+    assert made["gone"] == [{"path": present[0], "state": "absent"}]
+
+
+def test_every_file_has_the_mark_by_which_it_is_known_as_ours() -> None:
+    whole = settings(
+        provider={"ca_file": "/ca.pem"}, certificate="-----BEGIN CERTIFICATE-----", certificate_key="-----BEGIN PRIVATE KEY-----"
+    )
+    made = _oidc_plan.plan(whole, read(), {"/ca.pem": "-----BEGIN CERTIFICATE-----"})
+    files = [item for item in made["files"] + made["live"] if "content" in item]
+    assert [item["path"] for item in files if "Made by deephdc.accelerators" not in item["content"]] == []
 
 
 def test_the_page_for_forbidden_names_the_group() -> None:
