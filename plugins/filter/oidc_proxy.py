@@ -7,12 +7,18 @@ from __future__ import annotations
 import base64
 import typing as t
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_conf, _oidc_plan, _oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
+def typed(settings: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Options given on the command line (-e name=value), and templates of older cores, are text."""
+    return {**settings, "own_ca": boolean(settings.get("own_ca") or False)}
+
+
 def oidc_proxy_errors(settings: dict[str, t.Any]) -> list[str]:
-    return _oidc_settings.errors(settings)
+    return _oidc_settings.errors(typed(settings))
 
 
 def oidc_proxy_control_files(settings: dict[str, t.Any]) -> dict[str, list[str]]:
@@ -36,7 +42,7 @@ def oidc_proxy_metadata_sources(settings: dict[str, t.Any], authorities: dict[st
 def oidc_proxy_plan(
     settings: dict[str, t.Any], read: dict[str, t.Any], authorities: dict[str, str], present: list[str] | None = None
 ) -> dict[str, t.Any]:
-    return _oidc_plan.plan(settings, read, authorities, present or [])
+    return _oidc_plan.plan(typed(settings), read, authorities, present or [])
 
 
 def oidc_proxy_secret_files(
@@ -47,7 +53,7 @@ def oidc_proxy_secret_files(
         raise ValueError(
             f"The front's own secret {_oidc_plan.STATE}/master.key is too short: remove it, then run again; users log in anew."
         )
-    return _oidc_plan.secret_files(settings, secret, texts)
+    return _oidc_plan.secret_files(typed(settings), secret, texts)
 
 
 def oidc_proxy_guilty(complaint: str, candidate: str) -> str:

@@ -26,6 +26,8 @@ PAGES = "/var/lib/deephdc/oidc_proxy/pages"
 ACME = "/var/lib/deephdc/oidc_proxy/acme"
 LUA = f"{DIRECTORY}/jwt_times.lua"
 NOW = "X-Deephdc-Now"
+# The greatest number that mod_qos takes.
+MOST_REFUSALS = 65533
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -251,27 +253,34 @@ def with_slash(url: str) -> str:
 
 
 def proxied(backend: Item) -> list[str]:
-    """Where requests go. Longer paths come first, because the first that fits is taken."""
+    """Where requests go. Longer paths come first, because the first that fits is taken.
+
+    Each backend has a balancer of its own, even for one upstream: mod_proxy would otherwise give all that have the same upstream the
+    timeouts, and what else is said there, of the first.
+    """
     path, upstreams = backend["path"], [with_slash(url) for url in backend["upstreams"]]
     events = [below.lstrip("/") for below in backend["sse_paths"]]
-    usual = f"timeout={backend['timeout']} connectiontimeout=3 retry=0" + (" upgrade=websocket" if backend["websocket"] else "")
-    stream = "flushpackets=on timeout=3600 connectiontimeout=3 retry=0"
+    # A single one is tried again at once. Of several, one that failed is left for a while.
+    patience = "connectiontimeout=3 retry=0" if len(upstreams) == 1 else "connectiontimeout=3 retry=5"
+    usual = f"timeout={backend['timeout']} {patience}" + (" upgrade=websocket" if backend["websocket"] else "")
+    stream = f"flushpackets=on timeout=3600 {patience}"
     lines = []
-    if len(upstreams) == 1:
+    if upstreams[0].startswith("unix:"):
         lines += [f'ProxyPass "{path}{below}" "{upstreams[0]}{below}" {stream}' for below in events]
-        lines.append(f'ProxyPass "{path}" "{upstreams[0]}" {usual}')
-    else:
-        # retry: a member that failed is left for a while, the others serve.
-        for name, options in ((f"{backend['name']}_events", stream), (backend["name"], usual)):
-            if name == backend["name"] or events:
-                members = [f'BalancerMember "{url.rstrip("/")}" {options.replace("retry=0", "retry=5")}' for url in upstreams]
-                lines += block(f'Proxy "balancer://{name}"', members)
-        lines += [f'ProxyPass "{path}{below}" "balancer://{backend["name"]}_events/{below}"' for below in events]
-        lines.append(f'ProxyPass "{path}" "balancer://{backend["name"]}/"')
-    lines += [f'ProxyPassReverse "{path}" "{url}"' for url in upstreams]
-    if path != "/":
-        lines.append(f'RedirectMatch 308 "^{literal(path.rstrip("/"))}$" "{path}"')
-    return lines
+        return [*lines, f'ProxyPass "{path}" "{upstreams[0]}" {usual}', *with_path(path, upstreams)]
+    if events:
+        lines += block(
+            f'Proxy "balancer://{backend["name"]}_events"', [f'BalancerMember "{url.rstrip("/")}" {stream}' for url in upstreams]
+        )
+    lines += block(f'Proxy "balancer://{backend["name"]}"', [f'BalancerMember "{url.rstrip("/")}" {usual}' for url in upstreams])
+    lines += [f'ProxyPass "{path}{below}" "balancer://{backend["name"]}_events/{below}"' for below in events]
+    return [*lines, f'ProxyPass "{path}" "balancer://{backend["name"]}/"', *with_path(path, upstreams)]
+
+
+def with_path(path: str, upstreams: t.Sequence[str]) -> list[str]:
+    """Redirects of upstreams lead through the front again, and the path is found without its slash, too."""
+    lines = [f'ProxyPassReverse "{path}" "{url}"' for url in upstreams]
+    return lines + ([] if path == "/" else [f'RedirectMatch 308 "^{literal(path.rstrip("/"))}$" "{path}"'])
 
 
 def backend_section(backend: Item, vhost: Item, port: int) -> list[str]:
@@ -457,12 +466,10 @@ def plain_http(vhost: Item, site: Item) -> list[str]:
     )
 
 
-def needed_modules(backends: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
-    names = ["authn_core", "authz_core", "authz_user", "alias", "headers", "lua", "mime", "proxy", "proxy_http", "rewrite", "setenvif"]
-    names += ["auth_openidc", "qos"]
-    if any(len(backend["upstreams"]) > 1 for backend in backends):
-        names += ["slotmem_shm", "proxy_balancer", "lbmethod_byrequests"]
-    return names
+MODULES = (
+    *("authn_core", "authz_core", "authz_user", "alias", "headers", "lua", "mime", "rewrite", "setenvif", "auth_openidc", "qos"),
+    *("proxy", "proxy_http", "slotmem_shm", "proxy_balancer", "lbmethod_byrequests"),
+)
 
 
 def loaded(names: t.Iterable[str]) -> list[str]:
@@ -496,7 +503,7 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
             "IfModule oauth2_module", ['Error "mod_oauth2 is enabled, which takes tokens away from mod_auth_openidc: run a2dismod oauth2"']
         ),
         *listens(tls_ports + ([site["http_port"]] if site["http_port"] else []), site["ports_conf"]),
-        *loaded(needed_modules(backends)),
+        *loaded(MODULES),
         "TraceEnable off",
         "ServerTokens Prod",
         "ServerSignature Off",
@@ -507,7 +514,7 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
     ]
     # The rule is there even where nothing is counted, because a reload can't bring it or take it away.
     lines += ["QS_ClientEntries 50000", "QS_ErrorResponseCode 429"]
-    lines.append(f"QS_CondClientEventLimitCount {site['refusals_per_minute'] or 1000000} 60 QS_Limit token")
+    lines.append(f"QS_CondClientEventLimitCount {site['refusals_per_minute'] or MOST_REFUSALS} 60 QS_Limit token")
     for port in tls_ports:
         lines += stray(port, site)
     for vhost in hosts:

@@ -339,6 +339,8 @@ def site_errors(site: t.Mapping[str, t.Any]) -> list[str]:
     for key in ("session_idle", "session_lifetime", "session_refresh", "refusals_per_minute"):
         if not str(site.get(key)).isdecimal():
             errors.append(f"oidc_proxy_{key} is {site.get(key)!r}, which is no whole number.")
+    if str(site["refusals_per_minute"]).isdecimal() and int(site["refusals_per_minute"]) > _oidc_conf.MOST_REFUSALS:
+        errors.append(f"oidc_proxy_refusals_per_minute is more than {_oidc_conf.MOST_REFUSALS}, the most that can be counted.")
     return errors
 
 

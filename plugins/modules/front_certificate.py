@@ -54,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 days_left:
-  description: Whole days until the certificate expires, negative where it has; none where there is no certificate yet.
+  description: Days until the certificate expires, negative where it has; none where there is no certificate yet.
   type: int
   returned: always
   sample: 88
@@ -100,7 +100,8 @@ class Pair:
     def days_left(self) -> int:
         told = self.openssl("x509", "-in", self.certificate, "-noout", "-enddate").strip().partition("=")[2]
         end = datetime.datetime.strptime(told, "%b %d %H:%M:%S %Y %Z").replace(tzinfo=datetime.timezone.utc)
-        return (end - datetime.datetime.now(datetime.timezone.utc)).days
+        left = (end - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+        return round(left / 86400) if left > 0 else -1 - int(-left // 86400)
 
     def missing(self, names: t.Iterable[str]) -> list[str]:
         return [name for name in names if "does match" not in self.openssl("x509", "-in", self.certificate, "-noout", "-checkhost", name)]
@@ -208,7 +209,7 @@ def main() -> None:
                 raise Refused("certificate and key do not belong together: a server that is reloaded with them would end")
         if os.path.exists(pair.certificate):
             result["days_left"], result["missing"] = pair.days_left(), pair.missing(given["names"])
-            say(module, result, given["warn_days"])
+            say(module, result, given["names"][0], given["warn_days"])
     except Refused as reason:
         module.fail_json(msg=str(reason))
     except OSError as error:
@@ -219,14 +220,14 @@ def main() -> None:
     module.exit_json(**result)
 
 
-def say(module: AnsibleModule, result: dict, warn_days: int) -> None:
+def say(module: AnsibleModule, result: dict, name: str, warn_days: int) -> None:
     left = result["days_left"]
     if left < 0:
-        module.warn("The front's certificate has expired: renew it now, clients refuse it.")
+        module.warn(f"The certificate of {name} has expired: renew it now, clients refuse it.")
     elif left < warn_days:
-        module.warn(f"The front's certificate expires in {left} days: renew it.")
+        module.warn(f"The certificate of {name} expires in {left} days: renew it.")
     if result["missing"] and not module.check_mode:
-        module.warn(f"The front's certificate lacks {', '.join(result['missing'])}: clients refuse it under that name.")
+        module.warn(f"The certificate of {name} lacks {', '.join(result['missing'])}: clients refuse it under that name.")
 
 
 if __name__ == "__main__":

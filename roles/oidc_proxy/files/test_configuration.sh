@@ -5,10 +5,16 @@
 set -e
 . /etc/apache2/envvars
 set -u
-/usr/sbin/apache2ctl -t -D DEEPHDC_NEXT
-mkdir -p "$APACHE_RUN_DIR" "$APACHE_LOCK_DIR"
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
+
+refuse() {
+    grep -Ev ':(notice|warn|info)\]|AH00558|^Syntax OK' "$said" | tail -n 5 >&2
+    exit 1
+}
+
+/usr/sbin/apache2ctl -t -D DEEPHDC_NEXT >"$said" 2>&1 || refuse
+mkdir -p "$APACHE_RUN_DIR" "$APACHE_LOCK_DIR"
 code=0
 # A trial start among ports, logs and process ids of its own; 124: it still ran when time was up.
 unshare --net --mount sh -ec '
@@ -18,7 +24,4 @@ unshare --net --mount sh -ec '
     timeout 2 /usr/sbin/apache2 -D FOREGROUND -D DEEPHDC_NEXT 2>&1 || code=$?
     cat "$APACHE_LOG_DIR"/*error.log 2>/dev/null || true
     exit $code' >"$said" 2>&1 || code=$?
-if [ "$code" != 124 ]; then
-    grep -v ':notice\]' "$said" | tail -n 5 >&2
-    exit 1
-fi
+[ "$code" = 124 ] || refuse

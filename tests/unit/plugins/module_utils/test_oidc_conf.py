@@ -108,15 +108,26 @@ def test_every_spelling_of_a_header_is_taken_away() -> None:
 
 def test_a_backend_at_the_top_leaves_the_front_its_own_addresses() -> None:
     text = conf(backend={"preset": "jupyterhub", "host": "hub.example.org", "path": None, "audience": None, "scopes": None})
-    assert text.index('ProxyPass "/oidc/" "!"') < text.index('ProxyPass "/" "http://10.0.0.5:8080/"')
+    assert text.index('ProxyPass "/oidc/" "!"') < text.index('ProxyPass "/" "balancer://marathon/"')
     assert text.index('<Location "/oidc/">') > text.index("# Backend marathon")
     assert "ProxyPreserveHost On" in text and "upgrade=websocket" in text
 
 
-def test_several_upstreams_are_balanced() -> None:
-    text = conf(backend={"upstreams": ["http://10.0.0.5:8080", "http://10.0.0.6:8080"]})
-    assert 'BalancerMember "http://10.0.0.6:8080" timeout=60' in text
-    assert text.index('ProxyPass "/marathon/v2/events"') < text.index('ProxyPass "/marathon/" "balancer://marathon/"')
+def test_backends_of_one_upstream_keep_their_own_timeouts() -> None:
+    """mod_proxy takes two with the same address for one, unless each is in a balancer of its own."""
+    whole = settings()
+    other = {**whole["backends"][0], "name": "other", "path": "/other/", "timeout": 7, "websocket": True}
+    text = conf(backends=[*whole["backends"], other])
+    assert re.search(
+        r'<Proxy "balancer://marathon">\s+BalancerMember "http://10.0.0.5:8080" timeout=60 connectiontimeout=3 retry=0\n', text
+    )
+    assert re.search(r'<Proxy "balancer://other">\s+BalancerMember "http://10.0.0.5:8080" timeout=7 .* upgrade=websocket\n', text)
+    assert text.index('ProxyPass "/marathon/v2/events" "balancer://marathon_events/v2/events"') < text.index('ProxyPass "/marathon/" ')
+
+
+def test_a_socket_is_an_upstream() -> None:
+    text = conf(backend={"preset": "slurm_rest", "path": None, "upstreams": None})
+    assert 'ProxyPass "/slurm/" "unix:/run/slurm_gateway/http.socket|http://localhost/" timeout=60' in text
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ BAD_SITES = [
     ({"providers": []}, "oidc_proxy_providers is empty"),
     ({"backends": "marathon"}, "must be a list"),
     ({"port": "https"}, "no port"),
+    ({"refusals_per_minute": 65534}, "the most that can be counted"),
 ]
 
 
