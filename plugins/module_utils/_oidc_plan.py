@@ -63,7 +63,7 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         for sentence in _oidc_metadata.metadata_errors(provider, backends, metadata.get(provider["name"]) or {})
     ]
     if errors:
-        return {"errors": errors, "files": [], "live": [], "gone": [], "addresses": {}, "certificate": "", "names": [], "reads": []}
+        return {"errors": errors, "files": [], "live": [], "gone": [], "addresses": {}, "names": [], "reads": []}
     site, hosts = site_of(settings, read), _oidc_settings.vhosts(settings)
     pages = _oidc_pages.pages(backends, any(_oidc_conf.has_browsers(vhost) for vhost in hosts))
     text = _oidc_conf.whole(hosts, site, metadata)
@@ -86,7 +86,6 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         # Only once the configuration that needed them is gone.
         "gone": [{"path": path, "state": "absent"} for path in present if path not in wanted],
         "addresses": {backend["name"]: _oidc_conf.base_url(vhost) + backend["path"] for vhost in hosts for backend in vhost["backends"]},
-        "certificate": certificate,
         "names": list(dict.fromkeys(vhost["host"] for vhost in hosts)),
         # Everything that Apache reads when it starts or is reloaded.
         "reads": sorted(
