@@ -198,6 +198,12 @@ def words(value: t.Any) -> list[str]:
     return [str(word).lower() for word in found]
 
 
+def state_of(value: t.Any) -> tuple[str, bool]:
+    """A job's state, and whether that is an end: not while the node still cleans up, as more output may come."""
+    found = words(value) or ["unknown"]
+    return ("completing" if "completing" in found else found[0]), not set(UNENDED) & set(found)
+
+
 def text(value: t.Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -238,8 +244,7 @@ def tres_of_list(value: t.Any) -> list[tuple[str, int]]:
 
 def job_of_controller(own: Record) -> Job:
     """A job as slurmctld tells it."""
-    state = (words(own.get("job_state")) or ["unknown"])[0]
-    ended = state not in UNENDED
+    state, ended = state_of(own.get("job_state"))
     return Job(
         id=int(own["job_id"]),
         name=text(own.get("name")),
@@ -263,8 +268,7 @@ def job_of_controller(own: Record) -> Job:
 def job_of_database(own: Record) -> Job:
     """A job as slurmdbd remembers it."""
     states, times, tres = own.get("state") or {}, own.get("time") or {}, own.get("tres") or {}
-    state = (words(states.get("current")) or ["unknown"])[0]
-    ended = state not in UNENDED
+    state, ended = state_of(states.get("current"))
     return Job(
         id=int(own["job_id"]),
         name=text(own.get("name")),
@@ -282,6 +286,12 @@ def job_of_database(own: Record) -> Job:
         time_limit_minutes=number(times.get("limit")),
         working_directory=text(own.get("working_directory")),
     )
+
+
+def newest(jobs: t.Iterable[Job]) -> list[Job]:
+    """Each job once, the newest first: slurmdbd has a record for each time that a job was queued again."""
+    found = {job.id: job for job in sorted(jobs, key=lambda job: job.submitted or 0)}
+    return [found[number] for number in sorted(found, reverse=True)]
 
 
 def gres_counts(value: t.Any) -> dict[str | None, int]:

@@ -21,7 +21,7 @@ Record = t.Dict[str, t.Any]
 TOKEN_LIFE = 60
 TIMEOUT = 20.0
 # Bytes of an answer; a cluster of thousands of nodes stays below.
-ANSWER_LIMIT = 256 * 1024 * 1024
+ANSWER_LIMIT = 64 * 1024 * 1024
 
 # Versions of the interface whose words gateway_jobs knows, newest first.
 VERSIONS = (42, 41, 40, 38)
@@ -92,7 +92,7 @@ class Slurm:
             raise Unavailable(f"SLURM does not take the gateway's tokens: {status} {words}")
         if any(sign in words for sign in NOT_THERE):
             raise Unavailable(f"SLURM's daemons do not answer: {words}")
-        if status == 404 and not words:
+        if status == 404:
             self.known_version = 0
         if status >= 400 or words:
             raise Declined(words or f"SLURM answered with status {status}.")

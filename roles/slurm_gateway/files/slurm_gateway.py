@@ -121,9 +121,9 @@ def job_of(request: fastapi.Request, number: int, account: Account) -> gateway_j
         except gateway_rest.Declined:
             # How an unknown job is told differs between the releases.
             continue
-        for own in found:
-            if own.get("job_id") == number and owned(own, account):
-                return read(own)
+        mine = gateway_jobs.newest(read(own) for own in found if own.get("job_id") == number and owned(own, account))
+        if mine:
+            return mine[0]
     raise HTTPException(404, f"You have no job {number}.")
 
 
@@ -161,8 +161,8 @@ def jobs(request: fastapi.Request, account: Account = Caller) -> t.Any:
     found = slurm.listed(
         f"/slurmdb/VERSION/jobs{gateway_rest.query(**wanted, start_time=HISTORY, skip_steps='true')}", account.name, "jobs"
     )
-    mine = [gateway_jobs.job_of_database(own) for own in found if owned(own, account)]
-    return {"jobs": sorted(mine, key=lambda job: job.id, reverse=True)[:JOBS_LIMIT]}
+    mine = gateway_jobs.newest(gateway_jobs.job_of_database(own) for own in found if owned(own, account))
+    return {"jobs": mine[:JOBS_LIMIT]}
 
 
 def limits(slurm: gateway_rest.Slurm, account: Account) -> list[gateway_jobs.AccountLimits]:

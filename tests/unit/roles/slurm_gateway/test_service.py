@@ -295,6 +295,23 @@ def test_a_job_that_the_controller_forgot_is_remembered(site: Site) -> None:
     assert {key for key, value in site.client.get(f"/v1/jobs/{number}", headers=ADA).json().items() if value != fresh[key]} <= {"reason"}
 
 
+def test_a_job_has_not_ended_while_its_node_cleans_up(site: Site) -> None:
+    (name,) = [name for name in site.answers if name.startswith("GET /slurm/VERSION/job/") and not name.endswith("99999")]
+    own = site.answers[name][1]["jobs"][0]
+    own["job_state"] = "COMPLETING" if isinstance(own["job_state"], str) else ["COMPLETED", "COMPLETING"]
+    found = site.client.get(f"/v1/jobs/{own['job_id']}", headers=ADA).json()
+    assert (found["state"], found["ended"], found["finished"], found["exit_code"]) == ("completing", False, None, None)
+
+
+def test_a_job_that_was_queued_again_is_told_once(site: Site) -> None:
+    records = site.answers["GET /slurmdb/VERSION/jobs"][1]["jobs"]
+    first = json.loads(json.dumps(records[0]))
+    first["time"]["submission"] -= 100
+    records.append(first)
+    found = [job for job in site.client.get("/v1/jobs", headers=ADA).json()["jobs"] if job["id"] == first["job_id"]]
+    assert [job["submitted"] for job in found] == [first["time"]["submission"] + 100]
+
+
 def test_jobs_of_others_are_as_unknown_as_none(site: Site) -> None:
     number = next(int(name.rsplit("/", 1)[1]) for name in site.answers if name.startswith("GET /slurmdb/VERSION/job/"))
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/output")):
