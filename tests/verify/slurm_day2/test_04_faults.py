@@ -82,7 +82,7 @@ def test_database_gone_for_a_minute(cluster: Cluster, job: str):
 
 def test_node_that_goes_away_during_the_run(cluster: Cluster, job: str):
     def cut(line: str, _process: subprocess.Popen[str]) -> None:
-        if line.startswith("TASK [") and "Install slurmd]" in line:
+        if line.startswith("TASK [") and "Write what slurmd needs before" in line:
             subprocess.run(["docker", "kill", f"{cluster.label}-gpu2"], check=True, stdout=subprocess.DEVNULL)
 
     code, output = cluster.watched_playbook(SITE, cut)
