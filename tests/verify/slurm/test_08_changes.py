@@ -178,7 +178,7 @@ def test_runs_that_are_killed_are_completed_by_a_plain_one(cluster: Cluster):
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     for _number in range(3):
         # Nearly all of its tasks: the last that may be hit starts the nodes' daemons.
-        print("killed during:", cluster.killed_playbook(SITE, chance, 58, *INSTALLED, inventories=WITH_ADDED))
+        print("killed during:", cluster.killed_playbook(SITE, chance, 72, *INSTALLED, inventories=WITH_ADDED))
     cluster.playbook(SITE, *INSTALLED, inventories=WITH_ADDED)
     assert {k: v for k, v in snapshot(cluster).items() if k != "nodes"} == {k: v for k, v in before.items() if k != "nodes"}
     cluster.out("gpu3", TELL)
