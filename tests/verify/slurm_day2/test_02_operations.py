@@ -161,7 +161,7 @@ def test_a_node_that_is_gone_is_removed_and_cleaned_when_it_is_back(cluster: Clu
     chance = random.SystemRandom()
     print(
         "killed during:",
-        cluster.killed_playbook("playbooks/slurm_remove_node.yml", chance, tasks=12, inventories=gone, variables=variables),
+        cluster.killed_playbook("playbooks/slurm_remove_node.yml", chance, tasks=30, inventories=gone, variables=variables),
     )
     output = cluster.playbook("playbooks/slurm_remove_node.yml", inventories=gone, variables=variables)
     assert "gpu2 is out of the cluster but did not answer, so nothing was taken away there" in told(output)
