@@ -57,6 +57,11 @@ def compat() -> list[Step]:
     ]
 
 
+def refusals() -> list[Step]:
+    """Bad inventories, refused on the control node. They need no host and no release, so they run once and beside no scenario."""
+    return [step("refusals on the control node", "pytest", "-q", "-n", "2", "tests/verify/refusals")]
+
+
 def scenario_names() -> list[str]:
     """Every scenario of Molecule but `default`, whose files the others share."""
     return sorted(path.parent.name for path in (ROOT / "extensions/molecule").glob("*/molecule.yml") if path.parent.name != "default")
@@ -78,4 +83,4 @@ def with_scenario(name: str) -> list[Step]:
 
 
 def everything() -> list[Step]:
-    return [*images(), *lint(), *compat(), *scenarios(scenario_names())]
+    return [*images(), *lint(), *refusals(), *compat(), *scenarios(scenario_names())]

@@ -77,6 +77,13 @@ def missing(nodes: t.Mapping[str, t.Mapping[str, str]], names: t.Iterable[str]) 
     return [name for name in names if name not in nodes or unheard(nodes[name])]
 
 
+def given_up(node: t.Mapping[str, str]) -> bool:
+    """Whether slurmctld took the node for down when it did not answer. It does not ask such a node again, and slurmd registers
+    only when it starts: a node that answers again stays away until somebody resumes it."""
+    state = node["state"]
+    return bool(DOWN.search(state) and UNHEARD.search(state) and "DRAIN" not in state and SLURM_DOWN.match(node["reason"]))
+
+
 def in_service(node: t.Mapping[str, str]) -> bool:
     return not AWAY.search(node["state"])
 

@@ -42,6 +42,11 @@ options:
     description: The devices of each node as the filters know them, node name to a list of C(gres_type) and C(files).
     type: dict
     required: true
+  away:
+    description: Names of nodes that no job shall be given, because they are known to be gone before SLURM knows it.
+    type: list
+    elements: str
+    default: []
   patience:
     description: Seconds that a job may wait for free resources.
     type: int
@@ -106,13 +111,18 @@ def name(probe: dict) -> str:
     return f"{probe['partition']}: {probe['gres_type'] or 'no GPU'}"
 
 
-def command(probe: dict, patience: int) -> list[str]:
+# What it says when none of the nodes that are left could ever run the job.
+IMPOSSIBLE = "Requested node configuration is not available"
+
+
+def command(probe: dict, patience: int, away: list[str]) -> list[str]:
     words = ["srun", "--quiet", f"--partition={probe['partition']}", f"--immediate={patience}", "--time=2", "--nodes=1", "--ntasks=1"]
     words += ["--chdir=/", "--job-name=gpu_probe", "--export=PATH"]
     if probe["gres_type"]:
         words.append(f"--gres=gpu:{probe['gres_type']}:1")
-    if probe.get("exclude"):
-        words.append(f"--exclude={probe['exclude']}")
+    exclude = [*filter(None, [probe.get("exclude")]), *away]
+    if exclude:
+        words.append(f"--exclude={','.join(exclude)}")
     return [*words, "python3", "-c", PROGRAM, DEVICES_FILE]
 
 
@@ -142,6 +152,7 @@ def main() -> None:
                 "options": {"partition": {"type": "str", "required": True}, "gres_type": {"type": "str"}, "exclude": {"type": "str"}},
             },
             "devices": {"type": "dict", "required": True},
+            "away": {"type": "list", "elements": "str", "default": []},
             "patience": {"type": "int", "default": 15},
         },
         supports_check_mode=True,
@@ -150,8 +161,9 @@ def main() -> None:
     proved: list[str] = []
     busy: list[str] = []
     for probe in [] if module.check_mode else module.params["probes"]:
-        code, out, err = module.run_command(command(probe, module.params["patience"]))
-        if code != 0 and any(words in err for words in BUSY):
+        code, out, err = module.run_command(command(probe, module.params["patience"], module.params["away"]))
+        unfree = (*BUSY, IMPOSSIBLE) if module.params["away"] else BUSY
+        if code != 0 and any(words in err for words in unfree):
             busy.append(name(probe))
             continue
         if code != 0:

@@ -13,6 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Drains nodes whose hardware differs from the configuration, with a reason that names the device, and resumes nodes
     that were drained for such a reason once they are fit again. Runs on a host with SLURM's commands, as root.
+  - Resumes nodes that SLURM took for down because they did not answer, as it does not ask such a node again.
   - A node that a person drained, or that SLURM drained for another cause, stays as it is.
 attributes:
   check_mode:
@@ -27,7 +28,7 @@ options:
     type: dict
     default: {}
   fit:
-    description: Names of nodes whose hardware is as configured.
+    description: Names of nodes whose hardware is as configured and whose slurmd runs.
     type: list
     elements: str
     default: []
@@ -68,7 +69,7 @@ nodes:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_nodes import MARK, missing, ours, parse
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_nodes import MARK, given_up, missing, ours, parse
 
 
 def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
@@ -115,7 +116,7 @@ def main() -> None:
 
     nodes = read(module)
     drain = [name for name in unfit if name in nodes and "DRAIN" not in nodes[name]["state"]]
-    resume = [name for name in fit if name in nodes and "DRAIN" in nodes[name]["state"] and ours(nodes[name])]
+    resume = [name for name in fit if name in nodes and (("DRAIN" in nodes[name]["state"] and ours(nodes[name])) or given_up(nodes[name]))]
     before = {name: dict(nodes[name]) for name in drain + resume}
     if not module.check_mode:
         for name in drain:

@@ -49,6 +49,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+names:
+  description: Every package that is whole on this host, of whatever source. No fact, because a cached one could be out of date.
+  type: list
+  elements: str
+  returned: always
+  sample: [munge, slurmd]
 ansible_facts:
   description: What was read.
   type: dict
@@ -106,13 +112,17 @@ UNMET = re.compile(r"Depends: (\S+) (?:\([^)]*\) )?but (?:\S+ is (?:to be )?inst
 PROBE = "slurm-client"
 
 
-def installed(module: AnsibleModule) -> dict[str, str]:
-    """Packages built from SLURM's source that are installed, broken installations included, shared libraries not."""
+def known_to_dpkg(module: AnsibleModule) -> list[list[str]]:
+    """Name, source, version and state of each package."""
     form = "${Package} ${source:Package} ${Version} ${db:Status-Status}\n"
     out = module.run_command(["dpkg-query", "--show", f"--showformat={form}"])[1]
-    rows = [line.split() for line in out.splitlines()]
+    return [line.split() for line in out.splitlines() if len(line.split()) == 4]
+
+
+def of_slurm(rows: list[list[str]]) -> dict[str, str]:
+    """Packages built from SLURM's source that are installed, broken installations included, shared libraries not."""
     gone = ("not-installed", "config-files")
-    return {row[0]: row[2] for row in rows if len(row) == 4 and row[1] == "slurm-wlm" and row[3] not in gone and not LIBRARY.match(row[0])}
+    return {row[0]: row[2] for row in rows if row[1] == "slurm-wlm" and row[3] not in gone and not LIBRARY.match(row[0])}
 
 
 def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
@@ -207,8 +217,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     facts = {"release": "", "installed": {}, "broken": False, "stale": [], "needs": [], "archive": "", "candidate": ""}
+    rows: list[list[str]] = []
     if module.get_bin_path("dpkg-query"):
-        packages = installed(module)
+        rows = known_to_dpkg(module)
+        packages = of_slurm(rows)
         facts.update(
             release=min((release_of(version) for version in packages.values()), default=""),
             installed=packages,
@@ -220,7 +232,8 @@ def main() -> None:
             facts["candidate"] = newest_of(module, module.params["sources"]) if module.params["sources"] else candidate(module)
         if module.params["suite"]:
             facts["needs"] = needs(module, packages, module.params["suite"])
-    module.exit_json(changed=False, ansible_facts={"slurm_packages": facts})
+    names = sorted(row[0] for row in rows if row[3] == "installed")
+    module.exit_json(changed=False, names=names, ansible_facts={"slurm_packages": facts})
 
 
 if __name__ == "__main__":

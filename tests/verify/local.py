@@ -109,13 +109,15 @@ class Cluster:
         self, playbook: str, on_line: Callable[[str, subprocess.Popen[str]], None], *arguments: str, **options: Any
     ) -> tuple[int, str]:
         """Run a playbook, in a process group of its own, and call on_line for each line it prints; returns exit code and output."""
+        # Names a task when it begins; with skipped hosts hidden, when it has its first result.
+        environment = {**self.environment(), "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"}
         lines = []
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             json.dump(options.get("variables") or {}, file)
             file.flush()
             words = self.command(playbook, [*arguments, "-e", f"@{file.name}"], options.get("inventories", ("hosts.yml",)))
             with subprocess.Popen(
-                words, cwd=ROOT, env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+                words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
             ) as process:
                 assert process.stdout
                 for line in process.stdout:

@@ -40,7 +40,7 @@ def ended(cluster: Cluster, job: str, tasks: int = 1, seconds: float = 90) -> li
     while True:
         text = cluster.out("login", f"sacct -X -P -n -j {job} -o {','.join(fields)}")
         rows = [dict(zip(fields, line.split("|"), strict=True)) for line in text.splitlines()]
-        if len(rows) == tasks and not any(row["State"].split()[0] in ("PENDING", "RUNNING", "COMPLETING") for row in rows):
+        if len(rows) == tasks and not any(row["State"].split()[0] in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED") for row in rows):
             return rows
         assert time.monotonic() < deadline, f"job {job} did not end in {seconds} s: {rows}"
         time.sleep(0.5)

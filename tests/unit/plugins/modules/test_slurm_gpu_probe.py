@@ -116,9 +116,9 @@ def test_program_of_the_job(tmp_path):
 
 
 def test_command_asks_for_one_gpu_of_the_type_or_for_none():
-    with_gpu = slurm_gpu_probe.command(probe("a100"), 30)
+    with_gpu = slurm_gpu_probe.command(probe("a100"), 30, [])
     assert {"--partition=gpu", "--gres=gpu:a100:1", "--immediate=30", "--ntasks=1"} <= set(with_gpu)
-    assert not [word for word in slurm_gpu_probe.command(probe(), 30) if word.startswith("--gres")]
+    assert not [word for word in slurm_gpu_probe.command(probe(), 30, []) if word.startswith("--gres")]
 
 
 # --- the module ---
@@ -153,6 +153,15 @@ def test_busy_nodes_are_no_failure(run, fake, said):
     srun(fake, err=said, code=1)
     result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES)
     assert "failed" not in result and (result["proved"], result["busy"]) == ([], ["gpu: a100"])
+
+
+def test_no_job_goes_to_hosts_that_the_run_has_lost(run, fake):
+    srun(fake, err="srun: error: Unable to allocate resources: Requested node configuration is not available", code=1)
+    probes = [{"partition": "gpu", "gres_type": "a100", "exclude": "cloud[1-2]"}]
+    result = run(slurm_gpu_probe, probes=probes, devices=DEVICES, away=["gpu1"])
+    assert "failed" not in result and result["busy"] == ["gpu: a100"]
+    assert "--exclude=cloud[1-2],gpu1" in str(fake.calls())
+    assert run(slurm_gpu_probe, probes=probes, devices=DEVICES)["failed"], "a partition that could never run it"
 
 
 def test_refused_job_tells_slurms_reason(run, fake):

@@ -91,6 +91,22 @@ def test_recovered_node_is_resumed(nodes, reason):
     assert (result["changed"], result["resumed"], result["updates"]) == (True, ["gpu1"], ["scontrol update NodeName=gpu1 State=RESUME"])
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "asked_again"),
+    [
+        ("DOWN*", "Not responding", True),
+        ("DOWN+NOT_RESPONDING", "Not responding", True),
+        ("IDLE*", "", False),
+        ("DOWN", "Not responding", False),
+        ("DOWN*", "fan is loud", False),
+        ("DOWN*+DRAIN", "Not responding", False),
+    ],
+)
+def test_a_node_that_slurmctld_asks_no_more_is_resumed(nodes, state, reason, asked_again):
+    result = nodes(line("gpu1", state, reason), fit=["gpu1"])
+    assert result["updates"] == (["scontrol update NodeName=gpu1 State=RESUME"] if asked_again else [])
+
+
 def test_what_a_person_drained_stays_drained(nodes):
     result = nodes(line("gpu1", "IDLE+DRAIN", "fan is loud"), line("gpu2", "MIXED+DRAIN", "mine"), unfit={"gpu2": MISSING}, fit=["gpu1"])
     assert (result["changed"], result["updates"]) == (False, [])
