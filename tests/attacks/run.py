@@ -8,7 +8,7 @@ The last line is `N attacks, M let in`. The exit status is 0 if it could be told
 from __future__ import annotations
 
 import argparse
-import copy
+import base64
 import itertools
 import json
 import re
@@ -129,8 +129,6 @@ class Front:
 
     @staticmethod
     def basic(name: str, secret: str) -> dict[str, str]:
-        import base64
-
         return {"Authorization": "Basic " + base64.b64encode(f"{name}:{secret}".encode()).decode()}
 
     def token(self, attack: Attack) -> str:
@@ -429,7 +427,7 @@ def run(front: Front, chosen: list[Attack]) -> list[dict[str, str]]:
             found.append({"id": attack.id, "door": attack.door, "reason": reason, "naive": ",".join(attack.naive)})
     found += [
         {"id": "unknown", "door": "", "reason": f"reached the application without a mark: {record['head']!r}", "naive": ""}
-        for record in copy.copy(front.application.of(""))
+        for record in front.application.of("")
     ]
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -74,8 +75,9 @@ def test_a_front_that_starts_without_its_provider_serves_once_it_is_back(cluster
     token = program_token(cluster)
     with stopped(cluster, "idp", "idp"):
         cluster.out("front", "systemctl restart apache2 oidc_proxy_sessions")
+        # Keys that the front has kept are enough; without them it can only refuse.
         answer = curl(cluster, f"{API}/", token=token)
-        assert answer.status in (401, 502, 503) and "json" in answer.header("content-type")
+        assert answer.status in (200, 401, 502, 503) and "json" in answer.header("content-type")
     assert curl(cluster, f"{API}/", token=token).status == 200
 
 
@@ -96,7 +98,7 @@ def test_an_application_that_comes_back_is_served_at_once(cluster: Cluster):
 
 
 LOAD = """
-import json, threading, time
+import json, pathlib, threading
 from forge import Forge
 from login import session_of
 from wire import exchange
@@ -107,14 +109,14 @@ users = ["alice", "carol"] * 5
 cookies = [session_of("https://front.site.test/web/", user).cookies[front] for user in users]
 lines = ["; ".join(f"{name}={value}" for name, value in jar.items()) for jar in cookies]
 token = Forge().good("https://front.site.test/api")
-end = time.monotonic() + SECONDS
+stop = pathlib.Path("/tmp/load.stop")
 answers, lock = {}, threading.Lock()
 
 def window(number):
-    while time.monotonic() < end:
+    while not stop.exists():
         cookie = number % 4
         own = f"Cookie: {lines[number % 10]}" if cookie else f"Authorization: Bearer {token}"
-        path = "/web/slow/0.05" if cookie else "/api/slow/0.05"
+        path = "/web/slow/1" if cookie else "/api/slow/1"
         request = f"GET {path} HTTP/1.1\\r\\nHost: {front}\\r\\nAccept: text/html\\r\\nConnection: close\\r\\n{own}\\r\\n\\r\\n"
         try:
             status = exchange(front, request.encode()).status
@@ -150,7 +152,7 @@ def changed_run(cluster: Cluster) -> str:
 
 
 def test_a_certificate_that_is_about_to_end_is_told(cluster: Cluster, changed_run: str):
-    assert "front.site.test" in changed_run and "5 days" in changed_run, changed_run[-3000:]
+    assert re.search(r"certificate of front.site.test expires in [45] days", changed_run), changed_run[-3000:]
     assert curl(cluster, "https://front.site.test/new/", token=program_token(cluster)).status == 200
 
 
@@ -171,17 +173,26 @@ for _ in range(60):
     assert curl(cluster, f"{API}/", token=program_token(cluster)).status == 200
 
 
-def test_a_bad_change_leaves_the_old_front_running(cluster: Cluster, changed_run: str):
-    broken = "{{ [local_backends[0] | combine({'audience': ''})] + local_backends[1:] }}"
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param("{'audience': ''}", ["api", "audience"], id="told on the control node"),
+        # A socket's path that is too long: only Apache knows.
+        pytest.param(
+            "{'upstreams': ['unix:/run/' ~ 'a' * 120 ~ '|http://localhost/']}", ["api", "refused by Apache"], id="refused by Apache"
+        ),
+    ],
+)
+def test_a_bad_change_leaves_the_old_front_running(cluster: Cluster, changed_run: str, change: str, words: list[str]):
+    broken = f"{{{{ [local_backends[0] | combine({change})] + local_backends[1:] }}}}"
     output = cluster.playbook(PLAYBOOK, "--limit", "front", variables={"oidc_proxy_backends": broken}, succeeds=False)
-    assert "api" in output and "audience" in output
-    assert curl(cluster, "https://front.site.test/web/", "--header", "Accept: text/html").status == 302
+    assert all(word in output for word in words), output[-3000:]
+    assert curl(cluster, "https://front.site.test/new/", token=program_token(cluster)).status == 200
 
 
 def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Cluster, changed_run: str):
     """100 concurrent users, three of four with a session, while a run changes the configuration back."""
-    seconds = 40
-    cluster.out("idp", "cat > /tmp/load.py <<'END'\n" + LOAD.replace("SECONDS", str(seconds)) + "\nEND\n")
+    cluster.out("idp", f"rm -f /tmp/load.stop; cat > /tmp/load.py <<'END'\n{LOAD}\nEND\n")
     words = [
         "docker",
         "exec",
@@ -192,15 +203,17 @@ def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Clust
     ]
     before = cluster.out("front", "systemctl show -p MainPID --value apache2")
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as load:
-        time.sleep(5)
-        started = time.monotonic()
-        output = cluster.playbook(PLAYBOOK, "--limit", "front")
-        taken = time.monotonic() - started
-        said, errors = load.communicate(timeout=120)
+        try:
+            time.sleep(5)
+            output = cluster.playbook(PLAYBOOK, "--limit", "front")
+            time.sleep(2)
+        finally:
+            cluster.out("idp", "touch /tmp/load.stop")
+        said, errors = load.communicate(timeout=60)
     assert load.returncode == 0, errors[-2000:]
     answers = json.loads(said)
-    print(f"\nchanged in {taken:.0f} s under load: {answers}")
-    assert changed(output) and taken < seconds - 5, "nothing was changed while the load was there"
+    print(f"\nanswers while the configuration changed: {answers}")
+    assert changed(output), "nothing was changed while the load was there"
     assert set(answers) == {"200"} and answers["200"] > 200, answers
     assert cluster.out("front", "systemctl show -p MainPID --value apache2") == before, "restarted instead of reloaded"
     assert curl(cluster, "https://front.site.test/new/", token=program_token(cluster)).status in (403, 404)
