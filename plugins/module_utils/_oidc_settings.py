@@ -124,6 +124,10 @@ def backend(item: t.Mapping[str, t.Any], server_name: str) -> Item:
     return whole
 
 
+def is_number(value: t.Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def item_name(item: t.Any) -> str:
     return str(item.get("name") or "") if isinstance(item, t.Mapping) else ""
 
@@ -148,7 +152,7 @@ def list_errors(variable: str, value: t.Any, known: t.Mapping[str, t.Any]) -> li
             f"{variable}: {name}: {key} must be {'true or false' if isinstance(known[key], bool) else 'a whole number'}."
             for key, given in item.items()
             if (isinstance(known.get(key), bool) and not isinstance(given, bool))
-            or (type(known.get(key)) is int and (isinstance(given, bool) or not str(given).isdecimal()))
+            or (is_number(known.get(key)) and (isinstance(given, bool) or not str(given).isdecimal()))
         ]
         errors += [
             f"{variable}: {name}: {key} must be one text."

@@ -78,7 +78,8 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
-AUTHORITY_DAYS, LEAF_DAYS = 3650, 397
+AUTHORITY_DAYS = 3650
+LEAF_DAYS = 397
 
 
 class Refused(Exception):

@@ -73,7 +73,7 @@ class Browser:
         text = answer.read().decode(errors="replace")
         for name, value in answer.getheaders():
             if name.lower() == "set-cookie":
-                key, _, rest = value.partition("=")
+                key, _sign, rest = value.partition("=")
                 content = rest.split(";")[0]
                 if content and "1970" not in value:
                     jar[key.strip()] = content
@@ -83,7 +83,7 @@ class Browser:
 
     def follow(self, url: str, form: dict[str, str] | None = None, until: str = "") -> Answer:
         """Up to a page that is no redirect, or to a redirect whose address begins with until."""
-        for _ in range(12):
+        for _try in range(12):
             answer = self.ask(url, form)
             if answer.status not in (301, 302, 303, 307, 308):
                 return answer

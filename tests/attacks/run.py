@@ -220,7 +220,7 @@ class Front:
 
     def where(self, attack: Attack, token: str) -> tuple[list[str], str, str]:
         """How a token is put into a request: header lines, query, body."""
-        how, _, rest = attack.data.get("where", "header").partition(" ")
+        how, _blank, rest = attack.data.get("where", "header").partition(" ")
         bad = self.forge.token(self.forge.claims("https://other.site.test", "mallory"), None, "stranger")
         good = self.forge.good(self.audience(attack.door), user="mallory" if "two" in how else "alice")
         lines = {
@@ -372,7 +372,7 @@ class Front:
         head, door, found = record["head"], self.doors[attack.door], []
         values: dict[str, list[str]] = {}
         for line in re.split(r"\r\n|\r|\n", head)[1:]:
-            name, _, value = line.partition(":")
+            name, _colon, value = line.partition(":")
             values.setdefault(name.strip().lower().replace("_", "-"), []).append(value.strip())
             # A header that is meant for nobody may say what it likes.
             if EVIL in line.lower() and name.strip().lower() != "x-note":

@@ -24,7 +24,7 @@ class Reply(t.NamedTuple):
     def headers(self, name: str) -> list[str]:
         found = []
         for line in self.head.split("\r\n")[1:]:
-            key, _, value = line.partition(":")
+            key, _colon, value = line.partition(":")
             if key.strip().lower() == name:
                 found.append(value.strip())
         return found
@@ -45,7 +45,7 @@ def exchange(host: str, request: bytes, linger: float = 0.0) -> Reply:
             received += part
             if not linger and complete(received, request):
                 break
-    head, _, body = received.partition(b"\r\n\r\n")
+    head, _blank, body = received.partition(b"\r\n\r\n")
     status = re.match(rb"HTTP/1\.[01] (\d{3})", head)
     return Reply(int(status[1]) if status else 0, head.decode("latin-1"), body.decode("latin-1"))
 

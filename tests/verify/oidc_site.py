@@ -32,7 +32,7 @@ def curl(cluster: Cluster, url: str, *options: str, token: str = "") -> Answer:
     secret = f'header = "Authorization: Bearer {token}"' if token else ""
     done = cluster.run("idp", f"curl --config - {words} <<'END'\n{secret}\nEND\n")
     assert done.returncode == 0, f"{url}: {done.stderr}"
-    head, _, body = done.stdout.replace("\r\n", "\n").partition("\n\n")
+    head, _blank, body = done.stdout.replace("\r\n", "\n").partition("\n\n")
     return Answer(int(head.split()[1]), head, body)
 
 

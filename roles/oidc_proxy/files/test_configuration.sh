@@ -17,6 +17,7 @@ refuse() {
 mkdir -p "$APACHE_RUN_DIR" "$APACHE_LOCK_DIR"
 code=0
 # A trial start among ports, logs and process ids of its own; 124: it still ran when time was up.
+# shellcheck disable=SC2016 # the inner shell expands them
 unshare --net --mount sh -ec '
     mount -t tmpfs none "$APACHE_RUN_DIR"
     mount -t tmpfs none "$APACHE_LOG_DIR"

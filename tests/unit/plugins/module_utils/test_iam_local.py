@@ -14,8 +14,8 @@ USERS = {name: User(uid, uid, f"/home/{name}", "/bin/bash", None) for name, uid 
 GROUPS = {"ada": Group(20001, []), "eve": Group(20002, []), "gpu": Group(20000, ["ada", "eve"])}
 
 
-def steps(accounts=(ADA, EVE), users=USERS, groups=GROUPS, wanted=(GPU,)):
-    return _iam_local.steps(users, groups, accounts, wanted, "/home", "/bin/bash")
+def steps(accounts=(ADA, EVE), users=None, groups=None, wanted=(GPU,)):
+    return _iam_local.steps(USERS if users is None else users, GROUPS if groups is None else groups, accounts, wanted, "/home", "/bin/bash")
 
 
 def test_new_accounts_are_made_in_one_call():

@@ -21,8 +21,10 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.ia
 ADA, BOB, EVE = person("ada"), person("bob", "g-gpu", "g-ml"), person("eve", "g-other")
 
 
-def plan(people, hosts=None, groups=GROUPS, may_add="", **settings):
-    return _iam_plan.plan({"users": people, "groups": groups}, hosts or {"ctl": host()}, {**SETTINGS, **settings}, may_add)
+def plan(people, hosts=None, groups=None, may_add="", **settings):
+    return _iam_plan.plan(
+        {"users": people, "groups": GROUPS if groups is None else groups}, hosts or {"ctl": host()}, {**SETTINGS, **settings}, may_add
+    )
 
 
 def accounts(found):
