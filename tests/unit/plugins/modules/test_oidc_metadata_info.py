@@ -89,6 +89,6 @@ def test_what_can_not_be_read_says_why(run, provider, path, trusted, said):
     assert said in result["providers"]["iam"]["error"] and result["providers"]["iam"]["metadata"] == {}
 
 
-@pytest.mark.parametrize("url, said", [("http://localhost/", "no https address"), ("https://localhost:1/", "refused")])
+@pytest.mark.parametrize("url, said", [("http://localhost/", "no https address"), ("https://127.0.0.1:1/", "refused")])
 def test_only_tls_is_spoken(run, url, said):
     assert said in run(oidc_metadata_info, providers=[{"name": "iam", "url": url}])["providers"]["iam"]["error"]
