@@ -196,7 +196,7 @@ def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.M
     for one, account in sorted(accounts.items(), key=lambda item: item[1]["uid"]):
         person = people.get(one)
         own = {key: account[key] for key in ("name", "uid", "active")}
-        keys = person["keys"] if person and account["active"] else []
+        keys = person["ssh_keys"] if person and account["active"] else []
         if person and account["active"] and person["bad_keys"]:
             found.told.append(f"{account['name']}: {person['bad_keys']} SSH keys of the IAM are no keys that are taken, and left out")
         found.accounts.append({**own, "full_name": person["full_name"] if person else "", "keys": keys})

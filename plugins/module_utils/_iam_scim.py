@@ -150,7 +150,7 @@ def user(entry: t.Mapping[str, t.Any], now: float) -> dict[str, t.Any]:
         "full_name": full_name(entry),
         "active": False if not active else None if end is None else now < end,
         "groups": [each["value"] for each in groups],
-        "keys": keys,
+        "ssh_keys": keys,
         "bad_keys": bad,
     }
 

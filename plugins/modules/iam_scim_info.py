@@ -79,7 +79,7 @@ users:
     full_name: {description: The person's name., type: str, returned: always}
     active: {description: Whether it is active before its end time. Null where the end time can't be read., type: bool, returned: always}
     groups: {description: Ids of the user's groups., type: list, elements: str, returned: always}
-    keys: {description: SSH public keys as type and base64., type: list, elements: str, returned: always}
+    ssh_keys: {description: SSH public keys as type and base64., type: list, elements: str, returned: always}
     bad_keys: {description: How many keys are none that are taken., type: int, returned: always}
 groups:
   description: All groups.

@@ -116,7 +116,7 @@ def test_user():
         "full_name": "Ada Lovelace s Ōe",
         "active": True,
         "groups": [],
-        "keys": [key()],
+        "ssh_keys": [key()],
         "bad_keys": 2,
     }
 
