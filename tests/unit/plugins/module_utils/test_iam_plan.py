@@ -219,7 +219,7 @@ def test_a_damaged_record(first, change):
 
 
 def test_keys_go_to_active_accounts_only(first):
-    people = [person("ada", keys=[key()], bad_keys=2), person("bob", active=False, keys=[key(seed=2)])]
+    people = [person("ada", ssh_keys=[key()], bad_keys=2), person("bob", active=False, keys=[key(seed=2)])]
     found = plan(people, hosts_with(first))
     assert [account["keys"] for account in found["accounts"]] == [[key()], []]
     assert "ada: 2 SSH keys of the IAM are no keys that are taken" in told(found)
