@@ -83,4 +83,5 @@ def with_scenario(name: str) -> list[Step]:
 
 
 def everything() -> list[Step]:
-    return [*images(), *lint(), *refusals(), *compat(), *scenarios(scenario_names())]
+    """Quick answers first, then what is long; the many short steps last, so that no worker waits alone at the end."""
+    return [*images(), *lint(), *refusals(), *scenarios(scenario_names()), *compat()]
