@@ -44,9 +44,11 @@ PORTS_CONF = "Listen 80\n<IfModule ssl_module>\n\tListen 443\n</IfModule>\n"
 def certificate_paths(settings: t.Mapping[str, t.Any]) -> tuple[str, str]:
     if settings["own_ca"]:
         return f"{STATE}/front.pem", f"{STATE}/front.key"
-    paths = [str(settings["certificate"]), str(settings["certificate_key"])]
-    own = [f"{_oidc_conf.DIRECTORY}/certificate.pem", f"{_oidc_conf.DIRECTORY}/certificate.key"]
-    return tuple(path if path.startswith("/") else mine for path, mine in zip(paths, own))  # type: ignore[return-value]
+    certificate, key = str(settings["certificate"]), str(settings["certificate_key"])
+    return (
+        certificate if certificate.startswith("/") else f"{_oidc_conf.DIRECTORY}/certificate.pem",
+        key if key.startswith("/") else f"{_oidc_conf.DIRECTORY}/certificate.key",
+    )
 
 
 def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Mapping[str, str], present: t.Sequence[str] = ()) -> Item:

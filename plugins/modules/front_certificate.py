@@ -198,7 +198,8 @@ def main() -> None:
         required_together=[["certificate", "key"]],
         supports_check_mode=True,
     )
-    given, files = module.params, []  # type: ignore[var-annotated]
+    given = module.params
+    files: list[str] = []
     result: dict = {"changed": False, "days_left": None, "missing": [], "reason": ""}
     try:
         if given["own_ca_directory"]:
