@@ -11,6 +11,7 @@ import yaml
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
 sys.path.insert(0, str(ATTACKS))
 
+# Below the path, because the attacks are programs beside each other and no package.
 import run  # noqa: E402
 from wire import Reply, complete  # noqa: E402
 

@@ -39,7 +39,15 @@ def resource(one: str, **changes: object) -> dict:
 
 def person(one: str, *groups: str, **changes: object) -> dict:
     """A user as the planning takes it."""
-    own = {"id": f"id-{one}", "name": one, "full_name": "", "active": True, "groups": list(groups or ["g-gpu"]), "ssh_keys": [], "bad_keys": 0}
+    own = {
+        "id": f"id-{one}",
+        "name": one,
+        "full_name": "",
+        "active": True,
+        "groups": list(groups or ["g-gpu"]),
+        "ssh_keys": [],
+        "bad_keys": 0,
+    }
     return {**own, **changes}
 
 
