@@ -75,7 +75,8 @@ def test_the_next_release_comes_while_a_job_runs_or_is_refused(cluster: Cluster)
         assert cluster.run("ctl1", "ls /etc/apt/*/deephdc-slurm*").returncode != 0, "nothing was changed"
         return
 
-    history = "sacct -a -X -n -P -s CD -o jobid,state,elapsed"
+    # With states and without a beginning sacct tells only jobs that are in them now.
+    history = "sacct -a -X -n -P -S now-1days -s CD -o jobid,state,elapsed"
     ended_before = set(cluster.out("login", history).splitlines())
     job = submit(
         cluster,
