@@ -26,8 +26,8 @@ PAGES = "/var/lib/deephdc/oidc_proxy/pages"
 ACME = "/var/lib/deephdc/oidc_proxy/acme"
 LUA = f"{DIRECTORY}/jwt_times.lua"
 NOW = "X-Deephdc-Now"
-# The greatest number that mod_qos takes.
-MOST_REFUSALS = 65533
+# The greatest number that every mod_qos takes: the one of Debian 12 turns greater ones into negative ones.
+MOST_REFUSALS = 32767
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -137,22 +137,29 @@ def claim_expr(condition: str) -> str:
     return f'Require expr "-n %{{REMOTE_USER}} && {condition}"'
 
 
+def absent_or_number(claim: str) -> list[str]:
+    """An expression can't tell a claim that is not there from an empty one."""
+    absent = block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
+    return block("RequireAny", [*absent, claim_expr(f"env('OIDC_CLAIM_{claim}') =~ /^[0-9]+$/")])
+
+
 def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
     rules = [f'Require claim "aud~{exactly(backend["audience"])}"']
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
     if provider["bearer"] != "local":
         return rules
-    shape = " && ".join(f"env('OIDC_CLAIM_{claim}') =~ /^[0-9]*$/" for claim in ("nbf", "iat"))
     past = " && ".join(f"env('OIDC_CLAIM_{claim}') -le $1" for claim in ("nbf", "iat"))
     return [
         # Without exp a token would be good for ever; text, true and whatever else is no whole number of seconds is taken as none.
         claim_expr("env('OIDC_CLAIM_exp') =~ /^[0-9]{10,11}$/"),
         'Require not claim "exp~^"',
+        *absent_or_number("nbf"),
+        *absent_or_number("iat"),
         # The program is much slower than the expression; it is asked only of users whose token is some seconds ahead of this clock.
         *block(
             "RequireAny",
-            [f'Require expr "-z %{{REMOTE_USER}} || ( {shape} && %{{HTTP:{NOW}}} =~ /^t=([0-9]{{10}})/ && {past} )"', "Require jwt-times"],
+            [f'Require expr "-z %{{REMOTE_USER}} || ( %{{HTTP:{NOW}}} =~ /^t=([0-9]{{10}})/ && {past} )"', "Require jwt-times"],
         ),
         *rules,
     ]

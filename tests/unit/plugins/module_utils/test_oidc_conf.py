@@ -50,6 +50,8 @@ def test_every_rule_is_there() -> None:
         'Require claim "groups~(?s)^(?:gpu)(?!.)"',
         "env('OIDC_CLAIM_exp') =~ /^[0-9]{10,11}$/",
         'Require not claim "exp~^"',
+        "Require not env OIDC_CLAIM_nbf",
+        "env('OIDC_CLAIM_iat') =~ /^[0-9]+$/",
         "Require jwt-times",
         "Require method GET HEAD POST PUT PATCH DELETE",
         "AuthType auth-openidc",
