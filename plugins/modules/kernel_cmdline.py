@@ -1,0 +1,313 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Give the kernel arguments at its next start."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_cmdline
+version_added: 0.1.0
+short_description: Give the kernel arguments at its next start
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Adds arguments to the kernel's command line in the boot loader's own configuration, GRUB's or systemd-boot's,
+    and has the boot loader's menu made anew. Everybody else's arguments stay as they are.
+  - With GRUB they are in a file of their own below C(/etc/default/grub.d). With systemd-boot they are added to C(/etc/kernel/cmdline),
+    from which C(kernel-install) makes each entry; what was added is noted below C(/var/lib/deephdc/kernel_cmdline).
+  - The menu itself is compared, so that a run that was killed between the configuration and the menu is made up for by the next one.
+  - The result says whether the running kernel has the arguments already, or a reboot is needed.
+attributes:
+  check_mode:
+    description: Predicts the change without making it.
+    support: full
+  diff_mode:
+    description: Shows the arguments of the next start.
+    support: full
+options:
+  name:
+    description: Names what the arguments belong to, so that several roles can add some of their own.
+    type: str
+    required: true
+  arguments:
+    description:
+      - The arguments, such as V(intel_iommu=on), without blanks and quotes.
+      - One that somebody else gives already is not added a second time. One that somebody else gives another value is an error.
+      - Arguments that this module added earlier under the same O(name) and that are not named any more are taken away.
+    type: list
+    elements: str
+    default: []
+  state:
+    description: V(absent) takes all arguments away that the module added under O(name).
+    type: str
+    choices: [present, absent]
+    default: present
+  boot_loader:
+    description: V(auto) finds out what the host started with, or else what is configured.
+    type: str
+    choices: [auto, grub, systemd-boot]
+    default: auto
+seealso:
+  - module: ansible.builtin.reboot
+"""
+
+EXAMPLES = r"""
+- name: Have the IOMMU on at the next start
+  deephdc.accelerators.kernel_cmdline:
+    name: iommu
+    arguments: [intel_iommu=on, iommu=pt]
+  register: iommu_arguments
+
+- name: Start with them
+  ansible.builtin.reboot:
+  when: iommu_arguments.reboot_needed
+"""
+
+RETURN = r"""
+boot_loader:
+  description: The boot loader whose configuration was compared.
+  type: str
+  returned: success
+  sample: grub
+reboot_needed:
+  description: Whether the running kernel lacks one of the arguments, or still has one that the module took away.
+  type: bool
+  returned: success
+missing_now:
+  description: The wanted arguments that the running kernel was not started with.
+  type: list
+  elements: str
+  returned: success
+  sample: [intel_iommu=on]
+surplus_now:
+  description: Arguments that the running kernel was started with and that the module took away.
+  type: list
+  elements: str
+  returned: success
+  sample: []
+"""
+
+import glob
+import json
+import os
+import re
+import shlex
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _kernel_cmdline as cmdline
+
+# Only tests have another one.
+ROOT = "/"
+
+GRUB_DEFAULTS = "etc/default/grub"
+GRUB_DROPINS = "etc/default/grub.d"
+GRUB_MENU = "boot/grub/grub.cfg"
+KERNEL_CMDLINE = "etc/kernel/cmdline"
+# Where the entries of systemd-boot may be (Boot Loader Specification; Debian mounts the EFI partition at /boot/efi).
+ENTRIES = ("boot/loader/entries", "efi/loader/entries", "boot/efi/loader/entries")
+# UEFI variable in which the boot loader that started the system leaves its name, UTF-16 after four bytes of attributes.
+LOADER_INFO = "sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+RECORDS = "var/lib/deephdc/kernel_cmdline"
+
+
+class Refused(Exception):
+    """The wanted state can't be brought about; the text says why in one sentence."""
+
+
+def path(name: str) -> str:
+    return os.path.join(ROOT, name)
+
+
+def read(name: str) -> str | None:
+    try:
+        with open(path(name), encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def replace(name: str, text: str | None) -> None:
+    """Write a file in one step, or remove it."""
+    if text is None:
+        if os.path.lexists(path(name)):
+            os.unlink(path(name))
+        return
+    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
+    temporary = os.path.join(os.path.dirname(path(name)), f".{os.path.basename(name)}.kernel_cmdline")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path(name))
+
+
+def entries() -> list[str]:
+    return sorted(found for directory in ENTRIES for found in glob.glob(os.path.join(path(directory), "*.conf")))
+
+
+def boot_loader(wanted: str) -> str:
+    if wanted != "auto":
+        return wanted
+    try:
+        with open(path(LOADER_INFO), "rb") as file:
+            started_by = file.read()[4:].decode("utf-16-le", "replace")
+    except OSError:
+        started_by = ""  # a BIOS, or a boot loader that leaves no name
+    if started_by.startswith("systemd-boot"):
+        return "systemd-boot"
+    if read(GRUB_MENU) is not None:
+        return "grub"
+    if entries():
+        return "systemd-boot"
+    raise Refused(
+        "this host has neither a menu of GRUB (/boot/grub/grub.cfg) nor entries of systemd-boot; give the kernel its arguments by hand"
+    )
+
+
+class Grub:
+    """The arguments in a file of /etc/default/grub.d, of which update-grub makes the menu."""
+
+    def __init__(self, module: AnsibleModule, name: str) -> None:
+        self.module = module
+        self.dropin = f"{GRUB_DROPINS}/90-{name}.cfg"
+        self.foreign = self._foreign()
+
+    def _foreign(self) -> list[str]:
+        """What all other files say, read as update-grub does."""
+        others = sorted(file for file in glob.glob(os.path.join(path(GRUB_DROPINS), "*.cfg")) if file != path(self.dropin))
+        files = [file for file in [path(GRUB_DEFAULTS), *others] if os.path.exists(file)]
+        script = "".join(f". {shlex.quote(file)}\n" for file in files) + 'printf "%s " "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"'
+        code, out, err = self.module.run_command(["/bin/sh", "-c", script])
+        if code != 0:
+            raise Refused(f"GRUB's settings in /etc/default/grub and /etc/default/grub.d can't be read: {' '.join(err.split())}")
+        return out.split()
+
+    def added(self) -> list[str]:
+        match = re.search(r'^GRUB_CMDLINE_LINUX="\$GRUB_CMDLINE_LINUX (.*)"$', read(self.dropin) or "", re.MULTILINE)
+        return match.group(1).split() if match else []
+
+    def configured(self, arguments: list[str]) -> bool:
+        return read(self.dropin) == (cmdline.grub_dropin(arguments) if arguments else None)
+
+    def configure(self, arguments: list[str], before: list[str]) -> None:
+        replace(self.dropin, cmdline.grub_dropin(arguments) if arguments else None)
+
+    def next_start(self) -> list[list[str]]:
+        return cmdline.grub_lines(read(GRUB_MENU) or "")
+
+    def make_menu(self) -> None:
+        self.module.run_command(["update-grub"], check_rc=True)
+
+
+class SystemdBoot:
+    """The arguments in /etc/kernel/cmdline, of which kernel-install makes each entry."""
+
+    def __init__(self, module: AnsibleModule, name: str) -> None:
+        self.module = module
+        self.record = f"{RECORDS}/{name}.json"
+        self.foreign = cmdline.without(self._all(), self.added())
+
+    def _all(self) -> list[str]:
+        text = read(KERNEL_CMDLINE)
+        return text.split() if text is not None else cmdline.for_new_entries((read("proc/cmdline") or "").split())
+
+    def added(self) -> list[str]:
+        return list(json.loads(read(self.record) or '{"added": []}')["added"])
+
+    def configured(self, arguments: list[str]) -> bool:
+        is_noted = self.added() == arguments
+        return is_noted and (not arguments or (read(KERNEL_CMDLINE) or "").split() == [*self.foreign, *arguments])
+
+    def configure(self, arguments: list[str], before: list[str]) -> None:
+        """The note comes first and goes last, so that what a killed run added is known as ours."""
+        union = [*before, *cmdline.missing(before, arguments)]
+        replace(self.record, json.dumps({"added": union}) + "\n")
+        replace(KERNEL_CMDLINE, " ".join([*self.foreign, *arguments]) + "\n")
+        replace(self.record, json.dumps({"added": arguments}) + "\n" if arguments else None)
+
+    def next_start(self) -> list[list[str]]:
+        found = []
+        for name in entries():
+            with open(name, encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            if re.search(r"^linux\s", text, re.MULTILINE):
+                found.append(cmdline.entry_arguments(text))
+        return found
+
+    def make_menu(self) -> None:
+        for kernel in sorted(glob.glob(os.path.join(path("boot"), "vmlinuz-*"))):
+            version = os.path.basename(kernel)[len("vmlinuz-") :]
+            initrd = os.path.join(path("boot"), f"initrd.img-{version}")
+            command = ["kernel-install", "add", version, kernel, *([initrd] if os.path.exists(initrd) else [])]
+            self.module.run_command(command, check_rc=True)
+
+
+def is_as_wanted(lines: list[list[str]], wanted: list[str], unwanted: list[str]) -> bool:
+    """Whether every entry of the menu has what is wanted, and nothing of what was taken away."""
+    return (bool(lines) or not wanted) and all(not cmdline.missing(line, wanted) and not set(line) & set(unwanted) for line in lines)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "arguments": {"type": "list", "elements": "str", "default": []},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "boot_loader": {"type": "str", "choices": ["auto", "grub", "systemd-boot"], "default": "auto"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**compare(module))
+    except Refused as reason:
+        module.fail_json(msg=f"the kernel's arguments are left as they were: {reason}")
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename}: {error.strerror}")
+
+
+def compare(module: AnsibleModule) -> dict:
+    name, present = module.params["name"], module.params["state"] == "present"
+    if not re.match(r"[A-Za-z0-9_-]+\Z", name):
+        raise Refused(f"the name {name} may only have letters, digits, - and _")
+    wanted = list(dict.fromkeys(module.params["arguments"])) if present else []
+    if cmdline.invalid(wanted):
+        raise Refused(f"{cmdline.invalid(wanted)[0]} is no argument such as intel_iommu=on, without blanks and quotes")
+    which = boot_loader(module.params["boot_loader"])
+    loader = Grub(module, name) if which == "grub" else SystemdBoot(module, name)
+    for other, own in cmdline.conflicts(loader.foreign, wanted):
+        raise Refused(f"{own} is wanted, but {which}'s configuration has {other}; take that out first")
+    before = loader.added()
+    added = cmdline.missing(loader.foreign, wanted)
+    lines = loader.next_start()
+    # Also what the caller names for removal: an earlier run may have been killed between the configuration and the menu.
+    unwanted = cmdline.without([*before, *module.params["arguments"]], [*wanted, *loader.foreign])
+    is_configured = loader.configured(added)
+    changed = not is_configured or not is_as_wanted(lines, wanted, unwanted)
+    if changed and not module.check_mode:
+        loader.configure(added, before)
+        loader.make_menu()
+        if not is_as_wanted(loader.next_start(), wanted, unwanted):
+            raise Refused(
+                f"{which}'s menu was made anew and still hasn't {' '.join(wanted) or 'lost ' + ' '.join(unwanted)} in every entry; "
+                "a later file of its configuration replaces what this one says"
+            )
+    running = (read("proc/cmdline") or "").split()
+    missing_now, surplus_now = cmdline.missing(running, wanted), [argument for argument in unwanted if argument in running]
+    return {
+        "changed": changed,
+        "boot_loader": which,
+        "missing_now": missing_now,
+        "surplus_now": surplus_now,
+        "reboot_needed": bool(missing_now or surplus_now),
+        "diff": {
+            "before_header": f"kernel arguments ({which})",
+            "after_header": f"kernel arguments ({which})",
+            "before": "".join(f"{' '.join(line)}\n" for line in lines),
+            "after": "".join(f"{' '.join([*cmdline.without(line, unwanted), *cmdline.missing(line, wanted)])}\n" for line in lines),
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

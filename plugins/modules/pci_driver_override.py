@@ -1,0 +1,281 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Give PCI functions another driver than their own, at each boot and now, and take it back."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: pci_driver_override
+version_added: 0.1.0
+short_description: Give PCI functions another driver than their own, such as vfio-pci
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Keeps a driver for PCI functions in the files of C(driverctl), which gives it to them at each boot, and binds it now where that is safe.
+    Single addresses are meant, not all devices with the same ids.
+  - It is safe while no process has the function open, no console is shown on it and no default route goes through it.
+    What is not safe now waits for the next boot.
+  - Functions that the module gave a driver earlier and that are not named any more are given back to their own driver.
+    It notes what it gave in C(/var/lib/deephdc/pci_driver_override.json); overrides that somebody else made stay as they are.
+requirements:
+  - The package driverctl, for the next boot.
+attributes:
+  check_mode:
+    description: Predicts the change without making it.
+    support: full
+  diff_mode:
+    description: Shows the drivers of the next boot by address.
+    support: full
+options:
+  functions:
+    description: The functions that shall have the driver; no others are left with it.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      address:
+        description: PCI address as sysfs writes it.
+        type: str
+        required: true
+      vendor_id:
+        description: PCI vendor that is expected there. Addresses change when cards are put in or taken out.
+        type: str
+        required: true
+      device_id:
+        description: PCI device that is expected there.
+        type: str
+        required: true
+  driver:
+    description: The kernel driver.
+    type: str
+    default: vfio-pci
+  live:
+    description: Whether to bind now where that is safe. Otherwise all waits for the next boot.
+    type: bool
+    default: true
+seealso:
+  - module: deephdc.accelerators.iommu_facts
+  - name: driverctl
+    description: What gives the driver at boot.
+    link: https://gitlab.com/driverctl/driverctl
+"""
+
+EXAMPLES = r"""
+- name: Reserve a GPU and its audio function for virtual machines
+  deephdc.accelerators.pci_driver_override:
+    functions:
+      - {address: "0000:41:00.0", vendor_id: 10de, device_id: 1e30}
+      - {address: "0000:41:00.1", vendor_id: 10de, device_id: 10f7}
+
+- name: Give all of them back to the host
+  deephdc.accelerators.pci_driver_override:
+    functions: []
+"""
+
+RETURN = r"""
+bound:
+  description: Address and driver now of each function that is wanted or was given back; V(null) where none is bound.
+  type: dict
+  returned: success
+  sample: {"0000:41:00.0": "vfio-pci"}
+given_back:
+  description: Functions that were given back, or would be in check mode.
+  type: list
+  elements: str
+  returned: success
+pending:
+  description: What waits for the next boot and why, one sentence each.
+  type: list
+  elements: str
+  returned: success
+  sample: ["0000:41:00.0 is bound to nouveau until the next boot: the console is shown on it (fb0)."]
+reboot_needed:
+  description: Whether something waits for the next boot.
+  type: bool
+  returned: success
+"""
+
+import json
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
+from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address, link_name, read_text, under
+
+# Only tests have another one.
+ROOT = "/"
+
+RECORD = "/var/lib/deephdc/pci_driver_override.json"
+RULES = ("/usr/lib/udev/rules.d/05-driverctl.rules", "/lib/udev/rules.d/05-driverctl.rules")
+
+
+class Refused(Exception):
+    """The wanted state can't be brought about; the text says why in one sentence."""
+
+
+def device(address: str, name: str = "") -> str:
+    return under(ROOT, f"/sys/bus/pci/devices/{address}/{name}".rstrip("/"))
+
+
+def saved_file(address: str) -> str:
+    return under(ROOT, f"{_iommu.OVERRIDES}/pci-{address}")
+
+
+def write(path: str, text: str) -> None:
+    """To sysfs, where the kernel acts on it."""
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def replace(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # Not beside a saved override: driverctl would take any file there for one.
+    temporary = under(ROOT, f"{RECORD}.new")
+    os.makedirs(os.path.dirname(temporary), exist_ok=True)
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
+
+
+def recorded() -> dict[str, str]:
+    """What the module gave: driver by address."""
+    return dict(json.loads(_iommu.read_text_whole(under(ROOT, RECORD)) or "{}"))
+
+
+def record(overrides: dict[str, str]) -> None:
+    if overrides:
+        replace(under(ROOT, RECORD), json.dumps(overrides, indent=1, sort_keys=True) + "\n")
+    elif os.path.lexists(under(ROOT, RECORD)):
+        os.unlink(under(ROOT, RECORD))
+
+
+def driver_of(address: str) -> str | None:
+    return link_name(device(address, "driver"))
+
+
+def check(functions: list[dict], driver: str, saved: dict[str, str], ours: dict[str, str]) -> None:
+    """Everything that can be found wrong before anything is changed."""
+    for function in functions:
+        address = function["address"]
+        if canonical_address(address) != address:
+            raise Refused(f"{address} is not a PCI address such as 0000:41:00.0")
+        if not os.path.exists(device(address)):
+            raise Refused(f"this host has no PCI function {address}")
+        found = [(read_text(device(address, name)) or "").replace("0x", "", 1) for name in ("vendor", "device")]
+        if found != [function["vendor_id"], function["device_id"]]:
+            raise Refused(
+                f"{address} is {':'.join(found)}, not {function['vendor_id']}:{function['device_id']}: the addresses have changed"
+            )
+        if saved.get(address, driver) != driver and address not in ours:
+            raise Refused(
+                f"somebody chose the driver {saved[address]} for {address}; take that back first (driverctl unset-override {address})"
+            )
+
+
+def unsafe(address: str, facts: dict[str, dict]) -> str | None:
+    """Why a function can't change its driver while the host runs."""
+    function = facts[address]
+    if function["users"]:
+        return f"{function['users'][0]}"
+    if function["framebuffer"]:
+        return f"the console is shown on it ({function['framebuffer']})"
+    if any(interface["is_uplink"] for interface in function["interfaces"]):
+        return "the host's default route goes through it"
+    return None
+
+
+def rebind(module: AnsibleModule, address: str, driver: str | None) -> None:
+    """Bind a driver, or (None) the one that the kernel chooses."""
+    wanted = driver or (read_text(device(address, "modalias")) or "")
+    code, _out, err = module.run_command(["modprobe", wanted]) if wanted else (0, "", "")
+    if driver and code != 0:
+        raise Refused(f"the driver {driver} can't be loaded: {' '.join(err.split())}")
+    write(device(address, "driver_override"), (driver or "") + "\n")
+    if driver_of(address):
+        write(device(address, "driver/unbind"), address)
+    write(under(ROOT, "/sys/bus/pci/drivers_probe"), address)
+    if driver and driver_of(address) != driver:
+        raise Refused(f"{address} was not taken by {driver}, it has {driver_of(address) or 'no driver'}: see dmesg")
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "functions": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "address": {"type": "str", "required": True},
+                    "vendor_id": {"type": "str", "required": True},
+                    "device_id": {"type": "str", "required": True},
+                },
+            },
+            "driver": {"type": "str", "default": "vfio-pci"},
+            "live": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**bring_about(module))
+    except Refused as reason:
+        module.fail_json(msg=f"{reason}.")
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename}: {error.strerror}.")
+
+
+def bring_about(module: AnsibleModule) -> dict:
+    driver, live = module.params["driver"], module.params["live"]
+    wanted = [function["address"] for function in module.params["functions"]]
+    ours, saved = recorded(), _iommu.overrides(ROOT)
+    check(module.params["functions"], driver, saved, ours)
+    if wanted and not module.check_mode and not any(os.path.exists(under(ROOT, rule)) for rule in RULES):
+        raise Refused("the package driverctl is not installed, so nothing would give the driver at the next boot")
+    leaving = [address for address in ours if address not in wanted]
+    facts = {entry["address"]: entry for entry in _iommu.functions(ROOT)}
+    for address in leaving:
+        busy = facts[address]["users"] if address in facts and driver_of(address) == ours[address] else []
+        if busy:
+            raise Refused(f"{address} can't be given back: {busy[0]}; end the virtual machine that has it first")
+
+    new = [address for address in wanted if saved.get(address) != driver]
+    after = {**{address: own for address, own in saved.items() if address not in leaving}, **dict.fromkeys(wanted, driver)}
+    moving = [address for address in wanted if driver_of(address) != driver]
+    moving += [address for address in leaving if address in facts and driver_of(address) == ours[address]]
+    reasons = {address: unsafe(address, facts) if live else "it was not asked to be bound now" for address in moving}
+    now = [address for address in moving if reasons[address] is None]
+    waiting = [address for address in moving if reasons[address] is not None]
+    kept = {address: own for address, own in {**ours, **dict.fromkeys(new, driver)}.items() if address in [*wanted, *waiting]}
+    removed = [address for address in leaving if saved.get(address) == ours[address]]
+    if not module.check_mode:
+        if new:  # the note comes before the files, so that what a killed run made is known as ours
+            record({**ours, **dict.fromkeys(new, driver)})
+        for address in new:
+            replace(saved_file(address), f"{driver}\n")
+        for address in removed:
+            os.unlink(saved_file(address))
+        for address in now:
+            rebind(module, address, driver if address in wanted else None)
+        if kept != recorded():
+            record(kept)
+    return {
+        "changed": bool(new or removed or now or kept != ours),
+        "bound": {address: driver_of(address) for address in [*wanted, *leaving]},
+        "given_back": leaving,
+        "pending": [
+            f"{address} is bound to {driver_of(address) or 'no driver'} until the next boot: {reasons[address]}." for address in waiting
+        ],
+        "reboot_needed": bool(waiting),
+        "diff": {"before": listing(saved), "after": listing(after)},
+    }
+
+
+def listing(overrides: dict[str, str]) -> str:
+    return "".join(f"{address} {driver}\n" for address, driver in sorted(overrides.items()))
+
+
+if __name__ == "__main__":
+    main()
