@@ -47,7 +47,7 @@ def grub_dropin(arguments: t.Sequence[str]) -> str:
     """A file of /etc/default/grub.d that adds to what the files before it say."""
     return (
         "# Made by deephdc.accelerators. Read by update-grub; the kernel gets it at the next start.\n"
-        f'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX {" ".join(arguments)}"\n'
+        f'GRUB_CMDLINE_LINUX="{" ".join(["$GRUB_CMDLINE_LINUX", *arguments])}"\n'
     )
 
 

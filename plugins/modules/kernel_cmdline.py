@@ -65,7 +65,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 boot_loader:
-  description: The boot loader whose configuration was compared.
+  description: The boot loader whose configuration was compared; V(null) where there is none and nothing to take away.
   type: str
   returned: success
   sample: grub
@@ -103,6 +103,8 @@ GRUB_DEFAULTS = "etc/default/grub"
 GRUB_DROPINS = "etc/default/grub.d"
 GRUB_MENU = "boot/grub/grub.cfg"
 KERNEL_CMDLINE = "etc/kernel/cmdline"
+# What kernel-install takes where the file above is missing; where this one is too, the running kernel's arguments.
+VENDOR_CMDLINE = "usr/lib/kernel/cmdline"
 # Where the entries of systemd-boot may be (Boot Loader Specification; Debian mounts the EFI partition at /boot/efi).
 ENTRIES = ("boot/loader/entries", "efi/loader/entries", "boot/efi/loader/entries")
 # UEFI variable in which the boot loader that started the system leaves its name, UTF-16 after four bytes of attributes.
@@ -191,7 +193,12 @@ class Grub:
         return read(self.dropin) == (cmdline.grub_dropin(arguments) if arguments else None)
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        replace(self.dropin, cmdline.grub_dropin(arguments) if arguments else None)
+        """A file without arguments tells a later run that the menu may not have been made anew."""
+        replace(self.dropin, cmdline.grub_dropin(arguments))
+
+    def finish(self, arguments: list[str]) -> None:
+        if not arguments:
+            replace(self.dropin, None)
 
     def next_start(self) -> list[list[str]]:
         return cmdline.grub_lines(read(GRUB_MENU) or "")
@@ -209,8 +216,12 @@ class SystemdBoot:
         self.foreign = cmdline.without(self._all(), self.added())
 
     def _all(self) -> list[str]:
-        text = read(KERNEL_CMDLINE)
-        return text.split() if text is not None else cmdline.for_new_entries((read("proc/cmdline") or "").split())
+        """What kernel-install would take."""
+        for name in (KERNEL_CMDLINE, VENDOR_CMDLINE):
+            text = read(name)
+            if text is not None:
+                return text.split()
+        return cmdline.for_new_entries((read("proc/cmdline") or "").split())
 
     def added(self) -> list[str]:
         return list(json.loads(read(self.record) or '{"added": []}')["added"])
@@ -224,6 +235,8 @@ class SystemdBoot:
         union = [*before, *cmdline.missing(before, arguments)]
         replace(self.record, json.dumps({"added": union}) + "\n")
         replace(KERNEL_CMDLINE, " ".join([*self.foreign, *arguments]) + "\n")
+
+    def finish(self, arguments: list[str]) -> None:
         replace(self.record, json.dumps({"added": arguments}) + "\n" if arguments else None)
 
     def next_start(self) -> list[list[str]]:
@@ -273,20 +286,25 @@ def compare(module: AnsibleModule) -> dict:
     wanted = list(dict.fromkeys(module.params["arguments"])) if present else []
     if cmdline.invalid(wanted):
         raise Refused(f"{cmdline.invalid(wanted)[0]} is no argument such as intel_iommu=on, without blanks and quotes")
-    which = boot_loader(module.params["boot_loader"])
+    try:
+        which = boot_loader(module.params["boot_loader"])
+    except Refused:
+        if present:
+            raise
+        return {"changed": False, "boot_loader": None, "missing_now": [], "surplus_now": [], "reboot_needed": False}
     loader = Grub(module, name) if which == "grub" else SystemdBoot(module, name)
     for other, own in cmdline.conflicts(loader.foreign, wanted):
         raise Refused(f"{own} is wanted, but {which}'s configuration has {other}; take that out first")
     before = loader.added()
     added = cmdline.missing(loader.foreign, wanted)
     lines = loader.next_start()
-    # Also what the caller names for removal: an earlier run may have been killed between the configuration and the menu.
-    unwanted = cmdline.without([*before, *module.params["arguments"]], [*wanted, *loader.foreign])
-    is_configured = loader.configured(added)
-    changed = not is_configured or not is_as_wanted(lines, wanted, unwanted)
+    unwanted = cmdline.without(before, [*wanted, *loader.foreign])
+    # Where nothing is wanted and nothing was added, the menu is none of ours.
+    changed = not loader.configured(added) or (bool(wanted) and not is_as_wanted(lines, wanted, unwanted))
     if changed and not module.check_mode:
         loader.configure(added, before)
         loader.make_menu()
+        loader.finish(added)
         if not is_as_wanted(loader.next_start(), wanted, unwanted):
             raise Refused(
                 f"{which}'s menu was made anew and still hasn't {' '.join(wanted) or 'lost ' + ' '.join(unwanted)} in every entry; "

@@ -141,10 +141,18 @@ def test_taking_back(grub):
     assert grub(state="absent")["changed"] is False
 
 
-def test_taking_back_that_was_killed_before_the_menu(grub):
+def test_taking_back_that_was_killed_before_the_menu(grub, fake):
     grub(*WANTED)
-    (grub.path / grub.dropin).unlink()
-    assert grub(*WANTED, state="absent")["changed"] and "iommu" not in grub.read("boot/grub/grub.cfg")
+    fake("update-grub", "exit 1")
+    assert grub(state="absent")["failed"]
+    fake("update-grub", UPDATE_GRUB.format(root=grub.path))
+    assert grub(state="absent")["changed"] and "iommu" not in grub.read("boot/grub/grub.cfg")
+    assert grub.read(grub.dropin) is None
+
+
+def test_where_nothing_was_added_the_menu_is_not_ours(grub):
+    grub.write("boot/grub/grub.cfg", "### BEGIN /etc/grub.d/10_linux ###\nlinux x iommu=pt\n### END /etc/grub.d/10_linux ###\n")
+    assert grub(*WANTED, state="absent")["changed"] is False and grub.made() == 0
 
 
 def test_an_argument_that_is_not_wanted_any_more(grub):
@@ -192,6 +200,12 @@ def test_systemd_boot_gives_back_only_what_was_added(systemd_boot):
     assert systemd_boot(state="absent")["changed"] is False
 
 
+def test_systemd_boot_takes_over_what_the_distribution_gives(systemd_boot):
+    systemd_boot.write("usr/lib/kernel/cmdline", "root=/dev/vda1 ro vendor=1\n")
+    systemd_boot("iommu=pt")
+    assert systemd_boot.read("etc/kernel/cmdline") == "root=/dev/vda1 ro vendor=1 iommu=pt\n"
+
+
 def test_systemd_boot_after_a_run_that_was_killed(systemd_boot):
     systemd_boot.write("etc/kernel/cmdline", "root=/dev/vda1 ro\n")
     systemd_boot.write("var/lib/deephdc/kernel_cmdline/pci_passthrough.json", json.dumps({"added": WANTED}))
@@ -218,6 +232,7 @@ def test_the_boot_loader_that_started_the_host_counts(grub, systemd_boot):
 
 def test_no_boot_loader(host):
     assert "neither a menu of GRUB" in host(*WANTED)["msg"]
+    assert host(state="absent")["changed"] is False
 
 
 @pytest.mark.parametrize(
