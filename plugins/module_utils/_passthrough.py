@@ -32,7 +32,11 @@ def kernel_arguments(iommu: Iommu) -> list[str]:
 
 
 def plan(
-    accelerators: t.Sequence[Accelerator], iommu: Iommu, wanted: t.Sequence[str], console: t.Sequence[str] = (), host: str = "this host"
+    accelerators: t.Sequence[Accelerator],
+    iommu: Iommu,
+    wanted: t.Sequence[str],
+    console: t.Sequence[str] | None = None,
+    host: str = "this host",
 ) -> dict[str, t.Any]:
     """What is to be done on a host, or why not.
 
@@ -45,7 +49,7 @@ def plan(
         return {"errors": [], "devices": [], "functions": [], "kernel_arguments": kernel_arguments(iommu), "is_complete": True}
     listed = {entry["pci_address"]: entry for entry in accelerators}
     functions = {entry["address"]: entry for entry in iommu["functions"]}
-    allowed = [_full(address) for address in console]
+    allowed = [_full(address) for address in console or ()]
     candidates = [*assignable(accelerators), *(listed[address] for address in allowed if address in listed)]
     chosen, errors = _choose(candidates, listed, functions, wanted, host)
     errors = [*_host_errors(iommu, host), *errors]
