@@ -1,0 +1,269 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Read what decides on NVIDIA's driver on a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_driver_facts
+version_added: 0.1.0
+short_description: Read kernels, packages and states that decide on NVIDIA's driver
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Tells which kernels a host has and whether modules can be built for them, which driver is installed and loaded, which ones apt
+    could install, and what would keep the kernel from loading a new one.
+  - The index of the driver's source is read into a directory of its own, so that nothing of the host changes.
+attributes:
+  check_mode:
+    description: The module only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+  facts:
+    description: They are in RV(ansible_facts.nvidia_driver).
+    support: full
+options:
+  source:
+    description: Where the driver comes from, the distribution's contrib and non-free or NVIDIA's repository.
+    type: str
+    choices: [distribution, repository]
+    default: distribution
+  repository:
+    description: NVIDIA's repository or a mirror of it, for O(source=repository).
+    type: dict
+    default: {}
+  initramfs_files:
+    description: Files that every initramfs must have a current copy of.
+    type: list
+    elements: path
+    default: []
+seealso:
+  - module: deephdc.accelerators.gpu_facts
+  - module: deephdc.accelerators.dkms_module
+"""
+
+EXAMPLES = r"""
+- name: Read what decides on the driver
+  deephdc.accelerators.nvidia_driver_facts:
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts to add to the host's.
+  returned: always
+  type: dict
+  contains:
+    nvidia_driver:
+      description: What decides on the driver.
+      type: dict
+      contains:
+        running:
+          description: Release of the kernel that runs.
+          type: str
+          sample: 6.12.117+deb13-amd64
+        kernels:
+          description: Installed kernels, oldest first, with C(release), C(headers), C(initramfs) and C(initramfs_stale).
+          type: list
+          elements: dict
+        headers_available:
+          description: Packages of headers that apt has for kernels without.
+          type: list
+          elements: str
+        installed:
+          description: Packages of the driver and their versions.
+          type: dict
+          sample: {"nvidia-kernel-dkms": "550.163.01-2"}
+        recorded:
+          description: Packages that the role nvidia_driver installed and that the host did not have before.
+          type: list
+          elements: str
+        broken:
+          description: Whether dpkg was interrupted; C(dpkg --configure -a) completes its work.
+          type: bool
+        available:
+          description: Packages of the driver to the versions that O(source) has, newest first.
+          type: dict
+          sample: {"nvidia-kernel-dkms": ["550.163.01-2"]}
+        sources:
+          description: File for apt that names O(source).
+          type: str
+        secure_boot:
+          description: Whether the firmware has Secure Boot on; V(null) on a machine without UEFI.
+          type: bool
+        key_enrolled:
+          description: Whether the firmware knows the key that DKMS signs with.
+          type: bool
+        nouveau:
+          description: Whether nouveau, or its successor nova, is loaded.
+          type: bool
+        loaded:
+          description: Version of NVIDIA's module that is loaded; empty where none is.
+          type: str
+          sample: 550.163.01
+        nvswitches:
+          description: Number of NVSwitch bridges, which need the fabric manager.
+          type: int
+        run_file:
+          description: Whether a driver was installed by NVIDIA's .run file.
+          type: bool
+"""
+
+import glob
+import os
+import re
+import shutil
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_driver
+from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import read_text
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+# Packages that the role installed and that were not there before.
+RECORD = "/var/lib/deephdc/nvidia_driver_packages"
+# PCI class of NVSwitch bridges.
+BRIDGE_CLASS = "0x0680"
+
+
+def kernel_key(release: str) -> list[tuple[int, str]]:
+    """Orders releases as version numbers: 6.1.0-9 comes before 6.1.0-50."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|[^\d]+", release)]
+
+
+def kernels(files: list[str]) -> list[dict]:
+    """Kernels with modules or an image, oldest first."""
+    newest = max((os.stat(path).st_mtime for path in files if os.path.exists(path)), default=0.0)
+    found = []
+    for directory in glob.glob("/lib/modules/*"):
+        release = os.path.basename(directory)
+        if not os.path.exists(f"/boot/vmlinuz-{release}") and not os.path.isdir(f"{directory}/kernel"):
+            continue  # what a removed kernel or dkms left
+        initramfs = f"/boot/initrd.img-{release}"
+        stale = os.path.exists(initramfs) and os.stat(initramfs).st_mtime < newest
+        found.append(
+            {
+                "release": release,
+                "headers": os.path.isdir(f"{directory}/build/include"),
+                "initramfs": os.path.exists(initramfs),
+                "initramfs_stale": stale,
+            }
+        )
+    return sorted(found, key=lambda kernel: kernel_key(kernel["release"]))
+
+
+def headers_available(module: AnsibleModule, releases: list[str]) -> list[str]:
+    names = [f"linux-headers-{release}" for release in releases]
+    out = module.run_command(["apt-cache", "policy", *names], environ_update={"LC_ALL": "C"})[1] if names else ""
+    return [name for name, version in re.findall(r"^(\S+):\n.*\n  Candidate: (\S+)", out, re.MULTILINE) if version != "(none)"]
+
+
+def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
+    """Packages that are there, half installed ones too."""
+    out = module.run_command(["dpkg-query", "--show", "--showformat=${Package} ${Version} ${db:Status-Status}\n", *names])[1]
+    rows = [line.split() for line in out.splitlines() if len(line.split()) == 3]
+    return {name: version for name, version, state in rows if state not in ("not-installed", "config-files")}
+
+
+def archives(module: AnsibleModule) -> list[tuple[str, str]]:
+    """Where the distribution comes from: its release, the updates and the security updates."""
+    codename = re.search(r'^VERSION_CODENAME="?(\w+)', read_text("/etc/os-release") or "", re.MULTILINE)
+    out = module.run_command(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"])[1]
+    rows = [tuple(line.split()) for line in out.splitlines()]
+    own = [codename.group(1) + suffix for suffix in ("", "-updates", "-security")] if codename else []
+    return list(dict.fromkeys((row[0], row[1]) for row in rows if len(row) == 4 and row[1] in own and row[2:] == ("main", "Packages")))
+
+
+def available(module: AnsibleModule, names: list[str], sources: str) -> dict[str, list[str]]:
+    """Versions that the sources have."""
+    directory = tempfile.mkdtemp(prefix="deephdc_apt.", dir=module.tmpdir)
+    try:
+        os.makedirs(f"{directory}/lists/partial")
+        with open(f"{directory}/deephdc.sources", "w", encoding="utf-8") as file:
+            file.write(sources)
+        options = {
+            "Dir::Etc::SourceList": "/dev/null",
+            "Dir::Etc::SourceParts": directory,
+            "Dir::State::Lists": f"{directory}/lists",
+            "Dir::Cache::pkgcache": "",
+            "Dir::Cache::srcpkgcache": "",
+            "APT::Sandbox::User": "root",
+        }
+        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        code, out, err = module.run_command(["apt-get", *words, "--quiet", "update"], environ_update={"LC_ALL": "C"})
+        told = [line for line in (out + err).splitlines() if line.startswith(("E:", "Err:", "W:"))]
+        if code != 0 or any(line.startswith("W:") and "GPG" in line for line in told):
+            module.fail_json(
+                msg=f"apt can't read the driver's source: {' '.join(told) or err}. "
+                "Look at nvidia_driver_source and nvidia_driver_repository."
+            )
+        found: dict[str, list[str]] = {}
+        for line in module.run_command(["apt-cache", *words, "madison", *names])[1].splitlines():
+            name, version = (part.strip() for part in line.split("|")[:2])
+            if version not in found.setdefault(name, []):
+                found[name].append(version)
+        return found
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def secure_boot() -> bool | None:
+    """The last byte of the firmware's variable; the four before are its attributes."""
+    try:
+        with open(SECURE_BOOT, "rb") as file:
+            return file.read()[-1:] == b"\x01"
+    except OSError:
+        return None
+
+
+def key_enrolled(module: AnsibleModule) -> bool:
+    if not module.get_bin_path("mokutil"):
+        return False
+    return "already enrolled" in module.run_command(["mokutil", "--test-key", "/var/lib/dkms/mok.pub"], environ_update={"LC_ALL": "C"})[1]
+
+
+def nvswitches() -> int:
+    devices = glob.glob("/sys/bus/pci/devices/*")
+    return sum(read_text(f"{path}/vendor") == "0x10de" and (read_text(f"{path}/class") or "").startswith(BRIDGE_CLASS) for path in devices)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "str", "choices": ["distribution", "repository"], "default": "distribution"},
+            "repository": {"type": "dict", "default": {}},
+            "initramfs_files": {"type": "list", "elements": "path", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    source = module.params["source"]
+    names = _nvidia_driver.package_names(source)
+    running = os.uname().release
+    there = kernels(module.params["initramfs_files"])
+    without = [kernel["release"] for kernel in there if not kernel["headers"]]
+    if running not in [kernel["release"] for kernel in there]:
+        without.append(running)
+    text = _nvidia_driver.sources(source, module.params["repository"], archives(module), KEYRING)
+    facts = {
+        "running": running,
+        "recorded": (read_text(RECORD) or "").split(),
+        "kernels": there,
+        "headers_available": headers_available(module, without),
+        "installed": installed(module, _nvidia_driver.all_names()),
+        "broken": bool(module.run_command(["dpkg", "--audit"])[1].strip()),
+        "available": available(module, names, text) if text else {},
+        "sources": text,
+        "secure_boot": secure_boot(),
+        "key_enrolled": key_enrolled(module),
+        "nouveau": any(os.path.isdir(f"/sys/module/{name}") for name in ("nouveau", "nova_core")),
+        "loaded": read_text("/sys/module/nvidia/version") or "",
+        "nvswitches": nvswitches(),
+        "run_file": any(os.path.lexists(path) for path in ("/usr/bin/nvidia-installer", "/usr/bin/nvidia-uninstall")),
+    }
+    module.exit_json(changed=False, ansible_facts={"nvidia_driver": facts})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of a driver; versions are those that Debian 12 and 13 had in November 2026."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_driver as driver
+
+BOOKWORM = {
+    "nvidia-kernel-dkms": ["535.309.01-0+deb12u1", "535.261.03-1"],
+    "nvidia-open-kernel-dkms": ["535.261.03-1"],
+    "nvidia-smi": ["535.309.01-0+deb12u1", "535.261.03-1"],
+    "libcuda1": ["535.309.01-0+deb12u1", "535.261.03-1"],
+    "nvidia-tesla-535-kernel-dkms": ["535.216.03-3~deb12u1"],
+    "nvidia-tesla-535-smi": ["535.216.03-3~deb12u1"],
+    "libnvidia-tesla-535-cuda1": ["535.216.03-3~deb12u1"],
+    "nvidia-tesla-470-kernel-dkms": ["470.256.02-1~deb12u1"],
+    "nvidia-tesla-470-smi": ["470.256.02-1~deb12u1"],
+    "libnvidia-tesla-470-cuda1": ["470.256.02-1~deb12u1"],
+    "nvidia-persistenced": ["535.171.04-1~deb12u1"],
+}
+REPOSITORY = {
+    name: ["590.44.01-1", "580.65.06-1", "570.86.15-1"]
+    for name in ("nvidia-kernel-dkms", "nvidia-kernel-open-dkms", "nvidia-driver-cuda", "nvidia-fabricmanager")
+}
+FACTS = {
+    "running": "6.1.0-50-amd64",
+    "kernels": [
+        {"release": "6.1.0-50-amd64", "headers": True, "initramfs": True, "initramfs_stale": False},
+        {"release": "6.1.0-56-amd64", "headers": True, "initramfs": True, "initramfs_stale": False},
+    ],
+    "headers_available": [],
+    "recorded": [],
+    "installed": {},
+    "broken": False,
+    "available": BOOKWORM,
+    "secure_boot": False,
+    "key_enrolled": False,
+    "nouveau": False,
+    "loaded": "",
+    "nvswitches": 0,
+    "run_file": False,
+}
+SETTINGS = {"source": "distribution", "branch": "", "modules": "auto", "upgrade": False, "image": False}
+
+
+def gpu(device_id="20b2", kind="gpu", bound=None, vendor="nvidia"):
+    return {"vendor": vendor, "kind": kind, "driver": bound, "device_id": device_id, "pci_address": "0000:41:00.0", "type": "x"}
+
+
+def planned(gpus=None, settings=None, **facts):
+    return driver.plan("gpu1", {**FACTS, **facts}, [gpu()] if gpus is None else gpus, {**SETTINGS, **(settings or {})})
+
+
+def test_newest_of_the_distribution_with_its_user_space():
+    plan = planned()
+    assert plan["errors"] == plan["warnings"] == []
+    assert (plan["version"], plan["modules"], plan["replaces"]) == ("535.309.01", "proprietary", False)
+    assert plan["packages"] == [f"{name}=535.309.01-0+deb12u1" for name in ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1")]
+    assert "Pin: version 535.309.01-*\n" in plan["preferences"]
+
+
+def test_open_modules_only_with_a_user_space_of_the_same_version():
+    plan = planned(settings={"modules": "open"})
+    assert plan["packages"] == ["nvidia-open-kernel-dkms=535.261.03-1", "nvidia-smi=535.261.03-1", "libcuda1=535.261.03-1"]
+
+
+def test_old_gpus_get_the_newest_branch_that_drives_them():
+    assert planned([gpu("102d")])["packages"][0] == "nvidia-tesla-470-kernel-dkms=470.256.02-1~deb12u1"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "settings", "version", "modules"),
+    [
+        (["20b2"], {}, "590.44.01", "open"),
+        (["1db6"], {}, "580.65.06", "proprietary"),
+        (["1db6", "20b2"], {}, "580.65.06", "proprietary"),
+        (["20b2"], {"branch": "570"}, "570.86.15", "open"),
+        (["20b2"], {"branch": "570", "modules": "proprietary"}, "570.86.15", "proprietary"),
+        (["2901"], {}, "590.44.01", "open"),
+    ],
+)
+def test_version_and_modules_from_the_repository(gpus, settings, version, modules):
+    plan = planned([gpu(device) for device in gpus], {"source": "repository", **settings}, available=REPOSITORY)
+    assert (plan["errors"], plan["version"], plan["modules"]) == ([], version, modules)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "settings", "facts", "told"),
+    [
+        ([gpu("2901")], {}, {}, "is of the generation blackwell, which branch 570 and newer ones drive, but 535.309.01"),
+        (
+            [gpu("2901")],
+            {"source": "repository", "modules": "proprietary"},
+            {"available": REPOSITORY},
+            "only the open kernel modules drive",
+        ),
+        ([gpu("1db6")], {"modules": "open"}, {}, "which the open kernel modules don't drive"),
+        ([gpu("1db6")], {"source": "repository", "branch": "590"}, {"available": REPOSITORY}, "branch 580 was the last to drive"),
+        ([gpu("1db6"), gpu("2901")], {"source": "repository"}, {"available": REPOSITORY}, "590.44.01"),
+        (
+            None,
+            {"branch": "550"},
+            {},
+            "nvidia_driver_branch is 550, but the source distribution has 535.309.01, 535.261.03, 535.216.03, 470.256.02",
+        ),
+        (None, {}, {"available": {}}, "apt has no NVIDIA driver in the source distribution"),
+        (None, {"branch": "470", "modules": "open"}, {}, "nvidia_driver_kernel_modules is open"),
+        ([], {}, {}, "no NVIDIA GPU was found"),
+        ([gpu(bound="vfio-pci")], {}, {}, "no NVIDIA GPU was found that the host itself shall drive"),
+        ([gpu(vendor="amd")], {}, {}, "no NVIDIA GPU was found"),
+        (None, {}, {"secure_boot": True}, "mokutil --import"),
+        (None, {}, {"run_file": True}, "nvidia-uninstall"),
+        (None, {}, {"nvswitches": 6}, "NVSwitch bridges need nvidia-fabricmanager 535.309.01"),
+        (
+            None,
+            {},
+            {"running": "6.1.0-1-amd64"},
+            "the running kernel 6.1.0-1-amd64 has no headers and apt has no linux-headers-6.1.0-1-amd64",
+        ),
+        (None, {"image": True}, {"kernels": []}, "no kernel is installed in this image"),
+    ],
+)
+def test_refused_before_anything_is_changed(gpus, settings, facts, told):
+    errors = planned(gpus, settings, **facts)["errors"]
+    assert [error for error in errors if error.startswith("gpu1: ") and told in error], errors
+
+
+def test_a_key_that_the_firmware_knows_is_enough():
+    assert planned(secure_boot=True, key_enrolled=True)["errors"] == []
+
+
+def test_missing_headers_are_installed_or_told():
+    kernels = [{"release": release, "headers": False} for release in ("6.1.0-50-amd64", "6.1.0-52-amd64", "6.1.0-56-amd64")]
+    plan = planned(kernels=kernels, headers_available=["linux-headers-6.1.0-50-amd64", "linux-headers-6.1.0-56-amd64"])
+    assert plan["headers"] == ["linux-headers-6.1.0-50-amd64", "linux-headers-6.1.0-56-amd64"]
+    assert plan["errors"] == []
+    assert len(plan["warnings"]) == 1 and "Remove linux-image-6.1.0-52-amd64" in plan["warnings"][0]
+
+
+def test_an_image_needs_no_gpu_and_nothing_for_the_kernel_that_runs():
+    assert planned([], {"image": True}, running="4.19.0", secure_boot=True)["errors"] == []
+
+
+def test_a_host_keeps_what_serves_until_an_upgrade_is_asked_for():
+    has = {"nvidia-kernel-dkms": "570.86.15-1"}
+    kept = planned(settings={"source": "repository"}, available=REPOSITORY, installed=has)
+    assert (kept["version"], kept["modules"], kept["replaces"]) == ("570.86.15", "proprietary", False)
+    newer = planned(settings={"source": "repository", "upgrade": True}, available=REPOSITORY, installed=has)
+    # Another kind of modules alone is no reason for a change.
+    assert (newer["version"], newer["modules"], newer["replaces"]) == ("590.44.01", "proprietary", True)
+    other = planned(settings={"source": "repository", "branch": "580"}, available=REPOSITORY, installed=has)
+    assert (other["version"], other["replaces"]) == ("580.65.06", True)
+
+
+def test_the_fabric_manager_has_the_version_of_the_driver():
+    plan = planned(settings={"source": "repository", "branch": "580"}, available=REPOSITORY, nvswitches=4)
+    assert plan["fabric"] and "nvidia-fabricmanager=580.65.06-1" in plan["packages"]
+
+
+def test_only_what_was_not_there_is_remembered():
+    plan = planned(installed={"dkms": "3.0.10-8"}, recorded=["linux-headers-6.1.0-47-amd64"])
+    assert plan["record"] == ["libcuda1", "linux-headers-6.1.0-47-amd64", "nvidia-kernel-dkms", "nvidia-persistenced", "nvidia-smi"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "version", "reasons"),
+    [
+        ({"nouveau": True}, "535.309.01", ["nouveau holds the GPUs"]),
+        ({"nouveau": True}, "", []),
+        ({"loaded": "535.261.03"}, "535.309.01", ["the kernel has the driver 535.261.03 loaded, 535.309.01 is installed"]),
+        ({"loaded": "535.261.03"}, "", ["the kernel has the driver 535.261.03 loaded, none is installed"]),
+        ({"loaded": "535.309.01"}, "535.309.01", []),
+        ({}, "535.309.01", []),
+    ],
+)
+def test_why_a_reboot_is_needed(facts, version, reasons):
+    assert driver.pending({**FACTS, **facts}, version) == reasons
+
+
+def test_sources_of_the_distribution():
+    archives = [("http://a/debian", "bookworm"), ("http://a/debian", "bookworm-updates"), ("http://s/security", "bookworm-security")]
+    text = driver.sources("distribution", {}, archives, "/keyring.gpg")
+    assert "URIs: http://a/debian\nSuites: bookworm bookworm-updates\nComponents: contrib non-free non-free-firmware\n" in text
+    assert text.count("Signed-By: /keyring.gpg") == 2
+    assert driver.sources("distribution", {}, [], "/keyring.gpg") == ""
+
+
+def test_the_key_of_a_repository_is_in_its_source():
+    text = driver.sources("repository", {"uri": "file:/srv/nvidia", "suite": "./", "key": "-----BEGIN\n\nabc\n-----END\n"}, [], "")
+    assert text.endswith("URIs: file:/srv/nvidia\nSuites: ./\nSigned-By:\n -----BEGIN\n .\n abc\n -----END\n")

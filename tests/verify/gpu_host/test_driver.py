@@ -1,0 +1,119 @@
+"""The driver's life on a host: a second kernel, builds that break, another branch, removal. The cases follow each other."""
+
+from __future__ import annotations
+
+import pytest
+from local import Cluster, changed
+
+PLAYBOOK = "playbooks/gpu_hosts.yml"
+PACKAGE = "nvidia-kernel-open-dkms"
+
+
+@pytest.fixture(scope="module")
+def kernels(cluster: Cluster) -> list[str]:
+    return cluster.out("gpu1", "cat /root/kernels").split()
+
+
+def driver(cluster: Cluster) -> dict[str, str]:
+    """Kernel to the version of the module that it would load."""
+    found = {}
+    for kernel in cluster.out("gpu1", "ls /boot | sed -n 's/^vmlinuz-//p'").split():
+        found[kernel] = cluster.run("gpu1", f"modinfo -k {kernel} -F version nvidia").stdout.strip()
+    return found
+
+
+def told(output: str) -> str:
+    """What a run said, without the line breaks of its output."""
+    return " ".join(output.split())
+
+
+def test_module_is_there_for_the_kernel(cluster, kernels):
+    assert driver(cluster) == {kernels[0]: "570.86.15"}
+    assert f"nvidia/570.86.15, {kernels[0]}, x86_64: installed" in cluster.out("gpu1", "dkms status")
+
+
+def test_an_a100_gets_the_open_modules(cluster, kernels):
+    assert cluster.out("gpu1", f"modinfo -k {kernels[0]} -F license nvidia") == "Dual MIT/GPL"
+
+
+def test_nouveau_is_kept_off_in_the_initramfs_too(cluster, kernels):
+    inside = cluster.out("gpu1", f"lsinitramfs /boot/initrd.img-{kernels[0]}")
+    assert "etc/modprobe.d/deephdc-nvidia.conf" in inside
+    assert cluster.out("gpu1", "modprobe --showconfig | grep -c '^blacklist nouveau$'") != "0"
+
+
+def test_apt_holds_the_driver_to_its_version(cluster):
+    cluster.out("gpu1", "apt-get update")
+    policy = cluster.out("gpu1", f"apt-cache policy {PACKAGE}")
+    assert "600.10.01-1" in policy
+    assert "Candidate: 570.86.15-1" in policy
+
+
+def test_a_second_kernel_gets_headers_and_module(cluster, kernels):
+    cluster.out("gpu1", f"apt-get install -y -q --no-install-recommends linux-image-{kernels[1]}", timeout=300)
+    assert driver(cluster)[kernels[1]] == ""
+    cluster.playbook(PLAYBOOK)
+    assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")
+    assert changed(cluster.playbook(PLAYBOOK)) == []
+
+
+def test_a_branch_that_does_not_build_leaves_the_driver_as_it_is(cluster, kernels):
+    before = cluster.out("gpu1", "dkms status; dpkg -l | grep nvidia; cat /etc/apt/preferences.d/deephdc-nvidia")
+    said = told(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "590"}, succeeds=False))
+    assert f"nvidia 590.44.01 does not build for the kernel {kernels[1]}, which the next boot takes" in said
+    assert "too few arguments to function" in said and "pci_resize_resource" in said
+    # It would build for the older one.
+    assert f"does not build for the kernel {kernels[0]}" not in said
+    assert cluster.out("gpu1", "dkms status; dpkg -l | grep nvidia; cat /etc/apt/preferences.d/deephdc-nvidia") == before
+    assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")
+
+
+def test_a_branch_too_old_for_the_gpu_is_refused(cluster):
+    said = told(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "440"}, succeeds=False))
+    assert "(a100) is of the generation ampere, which branch 450 and newer ones drive, but 440.33.01" in said
+
+
+def test_a_branch_that_is_not_there_is_refused(cluster):
+    said = told(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "550"}, succeeds=False))
+    assert "nvidia_driver_branch is 550, but the source repository has 600.10.01, 590.44.01, 580.65.06, 570.86.15, 440.33.01" in said
+
+
+def test_another_branch(cluster, kernels):
+    predicted = changed(cluster.playbook(PLAYBOOK, "--check", variables={"nvidia_driver_branch": "580"}))
+    assert any("Install the driver" in task for task in predicted)
+    cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "580"})
+    assert driver(cluster) == dict.fromkeys(kernels, "580.65.06")
+    assert "570.86.15" not in cluster.out("gpu1", "dkms status")
+    # Without a branch it keeps what serves, though there are newer ones.
+    assert changed(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": ""})) == []
+
+
+def test_a_module_that_somebody_removed_comes_back(cluster, kernels):
+    cluster.out("gpu1", f"dkms uninstall -m nvidia -v 580.65.06 -k {kernels[0]}")
+    assert driver(cluster)[kernels[0]] == ""
+    assert changed(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "580"})) == [
+        "deephdc.accelerators.nvidia_driver : Have the module for every kernel: gpu1"
+    ]
+    assert driver(cluster) == dict.fromkeys(kernels, "580.65.06")
+
+
+def test_without_the_driver_all_is_as_before(cluster, kernels):
+    cluster.playbook(PLAYBOOK, variables={"nvidia_driver_state": "absent"})
+    now = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | grep ' installed$' | sort"
+    assert cluster.out("gpu1", f"{now} | diff /root/packages - | grep -v linux- | grep '^[<>]' || true") == ""
+    assert driver(cluster) == dict.fromkeys(kernels, "")
+    assert "deephdc-nvidia" not in cluster.out("gpu1", f"lsinitramfs /boot/initrd.img-{kernels[0]}; ls /etc/apt/* /etc/modprobe.d")
+    assert changed(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_state": "absent"})) == []
+
+
+def test_a_first_driver_that_does_not_build_is_taken_away_again(cluster, kernels):
+    said = told(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "600"}, succeeds=False))
+    assert f"nvidia 600.10.01 does not build for the kernel {kernels[0]}" in said and "pci_resize_resource" in said
+    assert cluster.out("gpu1", "dpkg --audit; dpkg -l | grep '^ii.*nvidia' || true") == ""
+    assert "deephdc-nvidia" not in cluster.out("gpu1", "ls /etc/apt/* /etc/modprobe.d")
+
+
+def test_the_driver_comes_back(cluster, kernels):
+    """And leaves the host as the scenario had it, but for the second kernel."""
+    cluster.playbook(PLAYBOOK)
+    assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")
