@@ -60,7 +60,9 @@ def first_error(log: str) -> str:
     >>> first_error("/var/lib/dkms/nvidia/1/build/nvidia/nv-pci.c:237:13: error: too few arguments to function 'f'")
     "nvidia/nv-pci.c:237: too few arguments to function 'f'"
     """
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    # Outside of the C locale compilers print typographic quotation marks.
+    plain = log.replace("\u2018", "'").replace("\u2019", "'")
+    lines = [line.strip() for line in plain.splitlines() if line.strip()]
     for line in lines:
         match = _COMPILER.search(line)
         if match:

@@ -134,6 +134,7 @@ def trial(module: AnsibleModule, package: str, version: str, kernels: list[str])
         conf = conf_of(glob.glob(f"{directory}/root/usr/src/*/dkms.conf"))
         if not conf:
             module.fail_json(msg=f"{package} {version} has no dkms.conf: it is no package of a DKMS module.")
+        os.mkdir(f"{directory}/tree")
         failures = {}
         for kernel in kernels:
             try:
