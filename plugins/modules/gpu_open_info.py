@@ -1,0 +1,96 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Open the files of a host's GPUs as the user who will."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_open_info
+version_added: 0.1.0
+short_description: Open the files of a host's GPUs as the user who will use them
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Reads the accelerators as M(deephdc.accelerators.gpu_facts) does, opens the files of each for reading and writing as a user, and closes
+    them again. Of a GPU that was given to virtual machines it is the file of the IOMMU group.
+attributes:
+  check_mode:
+    description: The module only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+options:
+  user:
+    description: The user, with all groups.
+    type: str
+    default: nobody
+  root:
+    description: Prefix of C(/sys) and C(/proc) that the accelerators are read from. The files that are opened are those in C(/dev).
+    type: path
+    default: /
+  accepted:
+    description: States of files that are no errors.
+    type: list
+    elements: str
+    default: [opened]
+  count:
+    description: Number of GPUs that must be there; V(-1) for any number.
+    type: int
+    default: -1
+seealso:
+  - module: deephdc.accelerators.gpu_facts
+"""
+
+EXAMPLES = r"""
+- name: Open the GPUs as the user of the emulator
+  deephdc.accelerators.gpu_open_info:
+    user: libvirt-qemu
+"""
+
+RETURN = r"""
+gpus:
+  description:
+    - Per GPU, C(pci_address), C(type), C(driver), C(files) and C(problems). C(files) is path to state - V(opened), V(denied), V(missing),
+      V(no_driver), V(busy), V(broken) or the system's words.
+  type: list
+  elements: dict
+  returned: always
+errors:
+  description: What is wrong, one sentence each.
+  type: list
+  elements: str
+  returned: always
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "user": {"type": "str", "default": "nobody"},
+            "root": {"type": "path", "default": "/"},
+            "accepted": {"type": "list", "elements": "str", "default": ["opened"]},
+            "count": {"type": "int", "default": -1},
+        },
+        supports_check_mode=True,
+    )
+    user = module.params["user"]
+    found = gather(module.params["root"], ("nvidia", "amd", "intel", "other"), 10.0)
+    gpus = [accelerator for accelerator in found if accelerator["kind"] == "gpu"]
+    try:
+        opened = _gpu_burn_in.open_all_as(user, [path for gpu in gpus for path in _gpu_burn_in.files_of(gpu)])
+    except (KeyError, OSError) as error:
+        module.fail_json(msg=f"The GPUs can't be opened as {user}: {error}.")
+    results = _gpu_burn_in.report(gpus, opened)
+    told = _gpu_burn_in.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
+    module.exit_json(changed=False, gpus=results, errors=told)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Tell container engines of NVIDIA's GPUs."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_container_engine
+version_added: 0.1.0
+short_description: Tell container engines of NVIDIA's runtime and device specification
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Lets C(nvidia-ctk) add NVIDIA's runtime, and the use of CDI specifications where the engine has them, to the engines' configuration.
+    Whatever else is configured stays as it is.
+  - C(nvidia-ctk) works on copies, so that nothing is written that is there already.
+attributes:
+  check_mode:
+    description: Predicts the change. Without C(nvidia-ctk) every engine counts as one that would be changed.
+    support: full
+  diff_mode:
+    description: Shows the change of each file.
+    support: full
+options:
+  engines:
+    description: Engines that the host has.
+    type: list
+    elements: str
+    choices: [docker, containerd, crio]
+    required: true
+  default:
+    description: Whether containers get NVIDIA's runtime without asking for it.
+    type: bool
+    default: false
+seealso:
+  - module: deephdc.accelerators.unit_fresh
+"""
+
+EXAMPLES = r"""
+- name: Tell docker of the GPUs
+  deephdc.accelerators.nvidia_container_engine:
+    engines: [docker]
+"""
+
+RETURN = r"""
+paths:
+  description: Files that were changed, or would be.
+  type: list
+  elements: str
+  returned: always
+  sample: [/etc/docker/daemon.json]
+"""
+
+import os
+import shutil
+import tempfile
+
+from ansible.module_utils.basic import AnsibleModule
+
+# The file that an engine reads, and the one beside it that nvidia-ctk may have for itself.
+FILES = {
+    "docker": ("/etc/docker/daemon.json", ""),
+    "containerd": ("/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml"),
+    "crio": ("/etc/crio/crio.conf", "/etc/crio/crio.conf.d/99-nvidia.toml"),
+}
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+
+
+def wanted(module: AnsibleModule, engine: str, default: bool) -> dict[str, str]:
+    """Path to content of an engine's files as nvidia-ctk would leave them."""
+    main_file, dropin = FILES[engine]
+    root = tempfile.mkdtemp(prefix="deephdc_engine.", dir=module.tmpdir)
+    try:
+        for path in filter(None, FILES[engine]):
+            os.makedirs(root + os.path.dirname(path), exist_ok=True)
+        if os.path.exists(main_file):
+            shutil.copy(main_file, root + main_file)
+        words = ["nvidia-ctk", "runtime", "configure", "--runtime", engine, "--config", root + main_file, "--config-source", "file"]
+        words += ["--drop-in-config", root + dropin] if dropin else []
+        words += ["--cdi.enabled"] if engine != "crio" else []
+        words += ["--nvidia-set-as-default"] if default else []
+        code, _out, err = module.run_command(words)
+        if code != 0:
+            module.fail_json(msg=f"nvidia-ctk can't read or change {main_file} of {engine}: {err.strip()}")
+        # It names the drop-in where it wrote it.
+        return {path: read(root + path).replace(root, "") for path in filter(None, FILES[engine])}
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "engines": {"type": "list", "elements": "str", "choices": sorted(FILES), "required": True},
+            "default": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    engines = module.params["engines"]
+    if not module.get_bin_path("nvidia-ctk"):
+        if not module.check_mode:
+            module.fail_json(msg="nvidia-ctk is not installed.")
+        paths = [FILES[engine][0] for engine in engines]
+        module.exit_json(changed=bool(paths), paths=paths)
+    changes = {}
+    for engine in engines:
+        for path, content in wanted(module, engine, module.params["default"]).items():
+            if content and content != read(path):
+                changes[path] = content
+    diff = [{"before_header": path, "after_header": path, "before": read(path), "after": content} for path, content in changes.items()]
+    if not module.check_mode:
+        for path, content in changes.items():
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=module.tmpdir, delete=False, encoding="utf-8") as file:
+                file.write(content)
+            new = not os.path.exists(path)
+            module.atomic_move(file.name, path)
+            if new:
+                os.chmod(path, 0o644)
+    module.exit_json(changed=bool(changes), paths=list(changes), diff=diff)
+
+
+if __name__ == "__main__":
+    main()

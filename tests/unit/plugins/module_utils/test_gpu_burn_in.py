@@ -1,0 +1,71 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Opening device files, here of memory's devices and of plain files."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in as burn_in
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def gpu(**facts):
+    given = {
+        "pci_address": "0000:41:00.0",
+        "type": "a100",
+        "driver": "nvidia",
+        "device_files": ["/dev/nvidia0"],
+        "iommu_group": 7,
+        "health": [],
+    }
+    return {**given, **facts}
+
+
+def test_a_gpu_of_virtual_machines_is_opened_by_its_group():
+    assert burn_in.files_of(gpu(driver="vfio-pci", device_files=[])) == ["/dev/vfio/7"]
+    assert burn_in.files_of(gpu()) == ["/dev/nvidia0"]
+
+
+def test_states_of_files(tmp_path):
+    there, gone = tmp_path / "there", tmp_path / "gone"
+    there.touch()
+    assert burn_in.open_all_as(ME, ["/dev/null", str(there), str(gone)]) == {
+        "/dev/null": "opened",
+        str(there): "opened",
+        str(gone): "missing",
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_users_rights_are_taken(tmp_path):
+    tmp_path.parent.chmod(0o755)
+    own = tmp_path / "own"
+    own.touch(mode=0o600)
+    assert burn_in.open_all_as("nobody", ["/dev/null", str(own)]) == {"/dev/null": "opened", str(own): "denied"}
+    assert os.geteuid() == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "accepted", "told"),
+    [
+        ({"/dev/nvidia0": "opened"}, ["opened"], []),
+        ({"/dev/nvidia0": "no_driver"}, ["opened", "no_driver"], []),
+        ({"/dev/nvidia0": "denied"}, ["opened"], ["gpu1: 0000:41:00.0 (a100) can't be opened by ada: /dev/nvidia0 denied."]),
+        ({}, ["opened"], ["gpu1: 0000:41:00.0 (a100) has no device file: its driver is nvidia."]),
+    ],
+)
+def test_what_is_told(files, accepted, told):
+    result = {"pci_address": "0000:41:00.0", "type": "a100", "driver": "nvidia", "files": files, "problems": []}
+    assert burn_in.errors("gpu1", "ada", [result], accepted, 1) == told
+
+
+def test_missing_gpus_and_sick_ones_are_told():
+    results = burn_in.report([gpu(health=[{"problem": "ecc_errors", "message": "0000:41:00.0: sick"}])], {"/dev/nvidia0": "opened"})
+    assert burn_in.errors("gpu1", "ada", results, ["opened"], 2) == [
+        "gpu1: 0000:41:00.0: sick",
+        "gpu1: 1 GPUs were found, gpu_burn_in_count says 2.",
+    ]
