@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter that computes OpenNebula's filters of PCI devices."""
+"""The filters that compute what OpenNebula is told of accelerators."""
 
 from __future__ import annotations
 
@@ -13,5 +13,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter impor
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
+            "opennebula_pci_conf": as_filter(_opennebula.pci_conf),
             "opennebula_pci_filters": as_filter(_opennebula.pci_filters),
+            "opennebula_plan": as_filter(_opennebula.plan),
         }

@@ -2,32 +2,321 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""OpenNebula's filters of PCI devices, computed from the accelerator model.
+"""What OpenNebula is told of the accelerators that virtual machines may get, computed from the accelerator model.
 
-Source: /var/lib/one/remotes/etc/im/kvm-probes.d/pci.conf as documented (pci_passthrough of OpenNebula 6 and 7):
-``:filter`` are ``vendor:device:class`` patterns, ``:short_address`` narrows them to addresses ``bus:device.function``.
+Three places say which devices a host offers (OpenNebula 7.0 and newer):
+
+- pci.conf, one file for the hosts of all the front end: ``:filter`` are ``vendor:device:class`` patterns as of ``lspci -d``;
+- the host's own attribute PCI_SHORT_ADDRESS, which narrows that to addresses, else the same attribute of its cluster;
+- PCI_FILTER of host or cluster, patterns again.
+
+So pci.conf gets the ids of all hosts' accelerators, and each host the addresses. Whatever others wrote there stays.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Sequence
+import re
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, assignable
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, assignable, type_of
+
+NO_DEVICE = "0:0"  # pci.conf's own pattern for none
+NO_ADDRESS = "none"  # no device's address: an empty list would not narrow anything
+RECORD = "DEEPHDC_PCI_SHORT_ADDRESS"  # attribute of a host: which of its addresses are ours
+FOUND = "DEEPHDC_PCI_FOUND"  # and which it showed before without having them in a list of its own
+
+_MARK = "# accelerator"
+_HEAD = "# Made by deephdc.accelerators: the entries with the word accelerator. The others stay as they are."
+_FILTER = re.compile(r"^:filter:")
+_LINE = re.compile(r"^\s*(#.*|---.*|:\w+:.*|-\s.*)?$")
+_ENTRY = re.compile(r"^\s*-\s+(.*)$")
+_PATTERN = re.compile(r"^([0-9a-f]{0,4}|\*):([0-9a-f]{0,4}|\*)(?::([0-9a-f]{0,4}|\*)(?::.*)?)?$")
 
 
-def pci_filters(accelerators: Sequence[Accelerator]) -> Dict[str, List[str]]:
-    """The content of pci.conf as data; the keys are the Ruby symbols that its YAML has.
+class Entry(NamedTuple):
+    """One entry of pci.conf's ``:filter``."""
 
-    Without accelerators it is OpenNebula's pattern for no device, as an empty list of addresses would not narrow anything.
+    pattern: str
+    ours: bool
 
-    :raises ValueError: the input is not a list of accelerators, or a device is not in PCI domain 0000, which
-        OpenNebula's addresses can't name.
+
+def passed_through(accelerators: Sequence[Accelerator]) -> List[Accelerator]:
+    """The accelerators of a host that its virtual machines may be given: those that vfio-pci holds, and virtual functions.
+
+    :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
     """
-    devices = assignable(accelerators)
-    for device in devices:
-        if not device["pci_address"].startswith("0000:"):
-            raise ValueError("OpenNebula can't name the accelerator at {0}: it knows PCI domain 0000 only.".format(device["pci_address"]))
+    return [device for device in assignable(accelerators) if device.get("driver") == "vfio-pci" or (device.get("sriov") or {}).get("is_vf")]
+
+
+def ids(device: Accelerator) -> str:
+    """Vendor and device id, as ``lspci -d`` takes them."""
+    return "{0}:{1}".format(device["vendor_id"], device["device_id"])
+
+
+def pci_filters(accelerators: Sequence[Accelerator]) -> List[str]:
+    """Patterns for pci.conf: the ids of these accelerators.
+
+    :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
+    """
+    return sorted({ids(device) for device in assignable(accelerators)})
+
+
+def addresses(accelerators: Sequence[Accelerator]) -> List[str]:
+    """The addresses of a host's accelerators, in every form that OpenNebula may know them by.
+
+    Its probe takes them from lspci, which leaves out the domain where all devices of the machine are in domain 0000.
+
+    :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
+    """
+    found = []
+    for device in assignable(accelerators):
+        address = device["pci_address"]
+        if address.startswith("0000:"):
+            found.append(address[len("0000:") :])
+        found.append(address)
+    return found
+
+
+def pci_conf(text: str, patterns: Sequence[str]) -> str:
+    """The text of pci.conf with our patterns in it; comments, other settings and other entries stay as they are.
+
+    Our former entries go. Those that another entry already lets through are not added: lspci would list the device twice.
+
+    :raises ValueError: the text can't be extended without changing what others wrote.
+    """
+    if not isinstance(text, str):
+        raise ValueError("The text of pci.conf must be text.")
+    lines = text.splitlines()
+    strange = next((line for line in lines if not _LINE.match(line)), None)
+    if strange:
+        raise ValueError("pci.conf on the front end has a line that is no setting and no entry of a list: {0}.".format(strange.strip()))
+    for name in (":short_address", ":device_name"):
+        if _has_entries(lines, name):
+            raise ValueError(
+                "pci.conf on the front end narrows the devices of all hosts by {0}: move that to the hosts (attributes PCI_FILTER and "
+                "PCI_SHORT_ADDRESS, 'onehost update') and empty it.".format(name)
+            )
+    first, last, body, entries = _entries(lines)
+    others = [entry for entry in entries if not entry.ours and entry.pattern != NO_DEVICE]
+    missing = [pattern for pattern in patterns if not any(covers(part, pattern) for entry in others for part in entry.pattern.split(","))]
+    if sorted(entry.pattern for entry in entries if entry.ours) == sorted(missing):
+        return text
+    body = [line for line in body if not _is_gone(line)]
+    indent = next((line[: line.index("-")] for line in body if _ENTRY.match(line)), "  ")
+    if missing:
+        block = [_HEAD, ":filter:", *body, *("{0}- '{1}'  {2}".format(indent, pattern, _MARK) for pattern in missing)]
+    elif others:
+        block = [":filter:", *body]
+    else:
+        block = [":filter: '{0}'".format(NO_DEVICE)]
+    before = [line for line in lines[:first] if line != _HEAD]
+    return "\n".join([*before, *block, *lines[last:]]) + "\n"
+
+
+def covers(pattern: str, device: str) -> bool:
+    """Whether a pattern of ``lspci -d`` lets a device through that is given as vendor:device."""
+    match = _PATTERN.match(pattern.strip().lower())
+    if not match or match.group(3) not in (None, "", "*"):
+        return False
+    vendor, number = device.lower().split(":")
+    return match.group(1) in ("", "*", vendor) and match.group(2) in ("", "*", number)
+
+
+def host_attributes(
+    template: Mapping[str, Any],
+    cluster: Mapping[str, Any],
+    listed: Sequence[str],
+    wanted: Sequence[str],
+    withheld: Sequence[str],
+) -> Dict[str, str]:
+    """The attributes of a host that offer the wanted addresses, beside those that others have it offer.
+
+    An address that others listed stays, and so does what OpenNebula shows of a host without a list, as a list hides the rest.
+    Without anything to offer or to withhold the host is left as it was before.
+
+    :param template: the host's attributes
+    :param cluster: its cluster's, which count where the host has none
+    :param listed: the addresses that OpenNebula shows now
+    :param wanted: those of the accelerators to offer
+    :param withheld: those of accelerators of the same models that must not be offered
+    """
+    recorded = split(template.get(RECORD))
+    own = split(template.get("PCI_SHORT_ADDRESS"))
+    base = own or split(cluster.get("PCI_SHORT_ADDRESS")) or [address for address in listed if address not in withheld]
+    others = [address for address in base if address not in recorded and address not in wanted and address != NO_ADDRESS]
+    found = split(template.get(FOUND)) if recorded else [] if own else others
+    if wanted or withheld:
+        ours = list(wanted) if others or wanted else [NO_ADDRESS]
+        # A record even where nothing is ours: it tells that the host is taken care of.
+        return {"PCI_SHORT_ADDRESS": ",".join([*others, *ours]), RECORD: ",".join(ours or [NO_ADDRESS]), FOUND: ",".join(found)}
+    kept = [address for address in others if address not in found] if recorded else own
+    return {"PCI_SHORT_ADDRESS": ",".join(kept), RECORD: "", FOUND: ""}
+
+
+def hidden_by(template: Mapping[str, Any], cluster: Mapping[str, Any], devices: Iterable[str]) -> Optional[str]:
+    """Why PCI_FILTER of the host or its cluster keeps a wanted device (vendor:device) away; None where none does."""
+    for owner, attributes in (("host", template), ("cluster", cluster)):
+        patterns = split(attributes.get("PCI_FILTER"))
+        if not patterns:
+            continue
+        for device in devices:
+            if not any(covers(pattern, device) for pattern in patterns):
+                return "its {0} has PCI_FILTER {1}, which hides {2}: add {2} there, or empty PCI_FILTER".format(
+                    owner, ",".join(patterns), device
+                )
+        return None  # the cluster's counts only where the host has none
+    return None
+
+
+def split(value: Any) -> List[str]:
+    """The parts of a comma-separated attribute."""
+    return [part.strip() for part in str(value or "").split(",") if part.strip()]
+
+
+def pci_request(device: Accelerator) -> Dict[str, str]:
+    """What a virtual machine's template asks for to get such a device."""
+    request = {"VENDOR": str(device["vendor_id"]), "DEVICE": str(device["device_id"])}
+    if device.get("class"):
+        request["CLASS"] = str(device["class"])[:4]  # OpenNebula has no programming interface
+    return request
+
+
+def plan(members: Mapping[str, Mapping[str, Any]], templates: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
+    """What the front end is told, from the accelerators of all KVM hosts.
+
+    :param members: by inventory name: ``name`` in OpenNebula, and ``accelerators``
+    :param templates: the templates that shall ask for GPUs: ``name``, ``type`` or ``device``, ``count``, and what is passed on
+    :returns: ``filter`` (patterns), ``hosts``, ``templates`` and ``errors`` (sentences)
+    """
+    if not isinstance(members, Mapping) or not all(isinstance(member, Mapping) for member in members.values()):
+        raise ValueError("The members must be a dictionary of dictionaries.")
+    errors: List[str] = []
+    hosts: List[Dict[str, Any]] = []
+    offers: Dict[str, List[Accelerator]] = {}
+    kept: Dict[str, List[Accelerator]] = {}
+    for member in sorted(members):
+        accelerators = members[member].get("accelerators")
+        try:
+            offered = passed_through(accelerators or [])
+            kept[member] = [device for device in assignable(accelerators or []) if device not in offered]
+        except ValueError as error:
+            errors.append("{0}: {1}".format(member, error))
+            continue
+        if accelerators is None:
+            errors.append("{0} is in the group opennebula_hosts but has no facts of accelerators: run without --limit once.".format(member))
+            continue
+        offers[member] = offered
+        hosts.append(
+            {
+                "member": member,
+                "name": members[member].get("name") or member,
+                "addresses": addresses(offered),
+                "devices": sorted({ids(device) for device in offered}),
+            }
+        )
+    known = {ids(device) for offered in offers.values() for device in offered}
+    for host in hosts:
+        # An accelerator whose model nobody offers is not listed on our account.
+        host["withheld"] = addresses([device for device in kept[host["member"]] if ids(device) in known])
+    found = [_template(template, offers, errors) for template in templates]
     return {
-        ":filter": sorted({"{0}:{1}".format(device["vendor_id"], device["device_id"]) for device in devices}) or ["0:0"],
-        ":short_address": [device["pci_address"][len("0000:") :] for device in devices],
+        "filter": sorted(known),
+        "hosts": hosts,
+        "templates": [template for template in found if template],
+        "errors": errors,
     }
+
+
+def _template(template: Mapping[str, Any], offers: Mapping[str, Sequence[Accelerator]], errors: List[str]) -> Optional[Dict[str, Any]]:
+    """One template with the ids of its GPU, None with an error where it can't be had."""
+    name, wanted = template["name"], template.get("type") or template.get("device")
+    if template.get("state") == "absent":
+        return dict(template)
+    matching = {
+        member: [device for device in offered if wanted in (type_of(device), ids(device))] for member, offered in sorted(offers.items())
+    }
+    requests = {tuple(sorted(pci_request(device).items())) for devices in matching.values() for device in devices}
+    if not requests:
+        there = sorted({type_of(device) for offered in offers.values() for device in offered})
+        errors.append(
+            "The template {0} asks for {1}, but no host of opennebula_hosts passes one through; there {2}: correct "
+            "opennebula_pci_templates, or bind the device to vfio-pci.".format(
+                name, wanted, "is " + ", ".join(there) if there else "is none"
+            )
+        )
+        return None
+    if len(requests) > 1:
+        several = sorted({ids(device) for devices in matching.values() for device in devices})
+        errors.append(
+            "The template {0} asks for the type {1}, which the hosts have as several devices, {2}: say 'device' with one of them "
+            "instead of 'type', in a template for each.".format(name, wanted, ", ".join(several))
+        )
+        return None
+    count, most = int(template.get("count") or 1), max(len(devices) for devices in matching.values())
+    if count > most:
+        errors.append("The template {0} asks for {1} of {2}, but no host has more than {3}.".format(name, count, wanted, most))
+        return None
+    return dict(template, pci=dict(requests.pop()), count=count)
+
+
+def _has_entries(lines: Sequence[str], name: str) -> bool:
+    """Whether a list of pci.conf has entries; comments and an empty list are none."""
+    inside = False
+    for line in lines:
+        if line.startswith(name + ":"):
+            rest = line[len(name) + 1 :].split("#")[0].strip()
+            if rest not in ("", "[]", "~", "null"):
+                return True
+            inside = True
+        elif inside and _ENTRY.match(line):
+            return True
+        elif line.strip() and not line.lstrip().startswith("#"):
+            inside = False
+    return False
+
+
+def _is_gone(line: str) -> bool:
+    """Whether a line of the list is to go: an entry of ours, which is written anew, or the pattern for no device."""
+    found = _ENTRY.match(line)
+    return bool(found) and (line.rstrip().endswith(_MARK) or _unquoted(found.group(1)) == NO_DEVICE)
+
+
+def _entries(lines: Sequence[str]) -> Tuple[int, int, List[str], List[Entry]]:
+    """Where ``:filter`` begins and ends in the file, its list as lines, and its entries."""
+    first = next((number for number, line in enumerate(lines) if _FILTER.match(line)), len(lines))
+    if first == len(lines):
+        return first, first, [], []
+    inline = lines[first][len(":filter:") :].strip()
+    if inline and not inline.startswith("#"):
+        parts = [inline]
+        if inline.startswith("["):
+            inside, closed, _rest = inline[1:].partition("]")
+            if not closed:
+                raise ValueError("pci.conf on the front end has a :filter in brackets over several lines: write one entry a line.")
+            parts = [part for part in inside.split(",") if part.strip()]
+        values = [_unquoted(part) for part in parts]
+        return first, first + 1, ["  - '{0}'".format(value) for value in values], [Entry(value, False) for value in values]
+    entries: List[Entry] = []
+    last = first + 1
+    for end, line in enumerate(lines[first + 1 :], first + 2):
+        found = _ENTRY.match(line)
+        if found:
+            entries.append(Entry(_unquoted(found.group(1)), line.rstrip().endswith(_MARK)))
+            last = end
+        elif line.strip() and not line.lstrip().startswith("#"):
+            break
+    return first, last, list(lines[first + 1 : last]), entries
+
+
+def _unquoted(text: str) -> str:
+    """A scalar of YAML, without quotes and comment."""
+    text = text.strip()
+    if text[:1] in ("'", '"'):
+        value, closed, rest = text[1:].partition(text[0])
+    else:
+        value, closed, rest = re.split(r"\s+#", text)[0].strip(), "yes", ""
+    if not closed or rest.split("#")[0].strip() or not value or value[:1] in "{&!|>%@`":
+        raise ValueError(
+            "pci.conf on the front end has a :filter that can't be read, {0}: write one pattern such as '10de:*' a line.".format(text)
+        )
+    return value

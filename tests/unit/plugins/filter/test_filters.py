@@ -18,7 +18,13 @@ FILTERS = {
 }
 HOST = [gpu(0), mig_gpu(1, ["1g.10gb", "3g.40gb"]), amd(2), gpu(3, driver=None, device_files=[])]
 OF_A_CLUSTER = {"slurm_gres_conf", "slurm_tres"}
-ARGUMENTS = {"glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"], "slurm_gres": ["shard:2"], "kubernetes_device_plugin_config": [2]}
+ARGUMENTS = {
+    "glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"],
+    "slurm_gres": ["shard:2"],
+    "kubernetes_device_plugin_config": [2],
+    "opennebula_pci_conf": [["10de:20b0"]],
+    "opennebula_plan": [[]],
+}
 
 
 def input_of(name):
@@ -26,6 +32,10 @@ def input_of(name):
         return ["gpu1", "gpu2"]
     if name == "hostlist_expand":
         return "gpu[1-2]"
+    if name == "opennebula_pci_conf":
+        return ":filter: '0:0'\n"
+    if name == "opennebula_plan":
+        return {"gpu1": {"accelerators": HOST}}
     return [{"name": "gpu1", "accelerators": HOST}] if name in OF_A_CLUSTER else HOST
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""OpenNebula's filters of PCI devices."""
+"""What OpenNebula is told of the accelerators that virtual machines may get."""
 
 from __future__ import annotations
 
@@ -9,35 +9,189 @@ import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _opennebula
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
+FRESH = """\
+# This option specifies the main filters.
+#   :filter: '*:*'    # all devices
+:filter: '0:0'
 
-def test_devices_are_named_by_ids_and_by_address():
-    assert _opennebula.pci_filters([gpu(0), gpu(1), gpu(2, device_id="1eb8"), gpu(3, kind="console")]) == {
-        ":filter": ["10de:1eb8", "10de:20b0"],
-        ":short_address": ["01:00.0", "02:00.0", "03:00.0"],
-    }
+# more
+:short_address: []
 
+:device_name: []
 
-def test_without_accelerators_no_device_is_listed():
-    assert _opennebula.pci_filters([]) == {":filter": ["0:0"], ":short_address": []}
-
-
-def test_virtual_functions_are_listed_and_their_physical_function_is_not():
-    physical = gpu(0, sriov={"total_vfs": 16, "num_vfs": 1, "is_vf": False})
-    virtual = gpu(1, sriov={"total_vfs": None, "num_vfs": None, "is_vf": True})
-    assert _opennebula.pci_filters([physical, virtual])[":short_address"] == ["02:00.0"]
+:nvidia_vendors:
+  - '10de'
+"""
+RECORD, FOUND = _opennebula.RECORD, _opennebula.FOUND
 
 
-def test_the_keys_are_plain_in_yaml_because_ruby_reads_only_those_as_symbols():
-    lines = yaml.safe_dump(_opennebula.pci_filters([gpu(0)])).splitlines()
-    assert ":filter:" in lines
-    assert ":short_address:" in lines
+def passed(number=0, **changes):
+    return gpu(number, driver="vfio-pci", **{"class": "030200", **changes})
 
 
-def test_another_pci_domain_is_refused():
-    with pytest.raises(ValueError, match=r"10000:01:00\.0"):
-        _opennebula.pci_filters([gpu(0, pci_address="10000:01:00.0")])
+def wanted_filter(text):
+    return yaml.safe_load(text)[":filter"]
+
+
+def test_given_to_machines_is_what_vfio_holds_and_virtual_functions():
+    physical = gpu(1, sriov={"total_vfs": 16, "num_vfs": 1, "is_vf": False})
+    virtual = gpu(2, sriov={"total_vfs": None, "num_vfs": None, "is_vf": True})
+    found = _opennebula.passed_through([passed(0), physical, virtual, gpu(3), passed(4, kind="console")])
+    assert [device["index"] for device in found] == [0, 2]
+
+
+def test_ids_are_listed_once():
+    assert _opennebula.pci_filters([gpu(0), gpu(1), gpu(2, device_id="1eb8"), gpu(3, kind="console")]) == ["10de:1eb8", "10de:20b0"]
+
+
+def test_an_address_is_given_in_both_forms_of_lspci():
+    assert _opennebula.addresses([gpu(0)]) == ["01:00.0", "0000:01:00.0"]
+    assert _opennebula.addresses([gpu(0, pci_address="0009:01:00.0")]) == ["0009:01:00.0"]
 
 
 def test_wrong_input():
     with pytest.raises(ValueError, match="list of dictionaries"):
         _opennebula.pci_filters("a100")
+
+
+class TestPciConf:
+    def test_a_fresh_file_gets_the_ids_and_keeps_all_else(self):
+        text = _opennebula.pci_conf(FRESH, ["10de:1eb8", "10de:20b0"])
+        assert wanted_filter(text) == ["10de:1eb8", "10de:20b0"]
+        gone = set(FRESH.splitlines()) - set(text.splitlines())
+        assert gone == {":filter: '0:0'"}
+
+    def test_a_second_time_changes_nothing(self):
+        text = _opennebula.pci_conf(FRESH, ["10de:20b0"])
+        assert _opennebula.pci_conf(text, ["10de:20b0"]) == text
+
+    def test_taking_all_back_leaves_the_fresh_file(self):
+        assert _opennebula.pci_conf(_opennebula.pci_conf(FRESH, ["10de:20b0"]), []) == FRESH
+
+    @pytest.mark.parametrize("others", ["'*:*'", "'10de:*'", "'10de:'", "'8086:10ed,10DE:20B0'", "10de:*   # all", "[ '10de:20b0' ]"])
+    def test_what_others_let_through_is_not_added(self, others):
+        text = FRESH.replace("'0:0'", others)
+        assert _opennebula.pci_conf(text, ["10de:20b0"]) == text
+
+    @pytest.mark.parametrize("others", ["'8086:10ed'", "['8086:10ed']", "\n  - '8086:10ed'", '\n# cards\n- "8086:10ed"  # NIC'])
+    def test_entries_of_others_stay(self, others):
+        before = FRESH.replace(" '0:0'", others if others[0] == "\n" else f" {others}")
+        text = _opennebula.pci_conf(before, ["10de:20b0"])
+        assert wanted_filter(text) == ["8086:10ed", "10de:20b0"]
+        assert wanted_filter(_opennebula.pci_conf(text, ["10de:1eb8"])) == ["8086:10ed", "10de:1eb8"]
+        assert wanted_filter(_opennebula.pci_conf(text, [])) == ["8086:10ed"]
+        assert ("# NIC" in text) == ("# NIC" in before)
+
+    def test_a_pattern_of_a_class_lets_only_a_part_through(self):
+        assert wanted_filter(_opennebula.pci_conf(FRESH.replace("0:0", "10de::0302"), ["10de:20b0"])) == ["10de::0302", "10de:20b0"]
+
+    def test_a_file_without_a_filter_gets_one(self):
+        assert wanted_filter(_opennebula.pci_conf("", ["10de:20b0"])) == ["10de:20b0"]
+
+    def test_the_key_is_plain_because_ruby_reads_only_such_as_a_symbol(self):
+        assert ":filter:" in _opennebula.pci_conf(FRESH, ["10de:20b0"]).splitlines()
+
+    @pytest.mark.parametrize("name", [":short_address", ":device_name"])
+    @pytest.mark.parametrize("entries", [" ['07:00.0']", "\n  - '07:00.0'", " '07:00.0'"])
+    def test_what_narrows_all_hosts_is_refused(self, name, entries):
+        with pytest.raises(ValueError, match=name):
+            _opennebula.pci_conf(FRESH.replace(f"{name}: []", f"{name}:{entries}"), ["10de:20b0"])
+
+    @pytest.mark.parametrize("odd", ["'10de", "&all '*:*'", "['10de:*',"])
+    def test_what_cannot_be_read_is_refused(self, odd):
+        with pytest.raises(ValueError, match=":filter"):
+            _opennebula.pci_conf(FRESH.replace("'0:0'", odd), ["10de:20b0"])
+
+
+class TestHost:
+    def attributes(self, template=None, wanted=("01:00.0",), cluster=None, listed=(), withheld=()):
+        return _opennebula.host_attributes(template or {}, cluster or {}, listed, wanted, withheld)
+
+    def test_a_fresh_host(self):
+        assert self.attributes() == {"PCI_SHORT_ADDRESS": "01:00.0", RECORD: "01:00.0", FOUND: ""}
+
+    def test_a_second_time_changes_nothing(self):
+        first = self.attributes({"PCI_SHORT_ADDRESS": "05:00.0"}, listed=["05:00.0", "06:00.0"])
+        assert first["PCI_SHORT_ADDRESS"] == "05:00.0,01:00.0"
+        assert self.attributes(first, listed=["05:00.0", "01:00.0"]) == first
+
+    def test_a_device_that_is_not_given_any_more_goes_and_others_stay(self):
+        first = self.attributes({"PCI_SHORT_ADDRESS": "05:00.0"}, wanted=["01:00.0", "02:00.0"])
+        assert self.attributes(first, wanted=["02:00.0"])["PCI_SHORT_ADDRESS"] == "05:00.0,02:00.0"
+
+    def test_what_a_host_without_a_list_shows_stays_visible(self):
+        first = self.attributes(listed=["05:00.0", "01:00.0"])
+        assert first["PCI_SHORT_ADDRESS"] == "05:00.0,01:00.0"
+        assert self.attributes(first, wanted=[]) == {"PCI_SHORT_ADDRESS": "", RECORD: "", FOUND: ""}
+
+    def test_a_clusters_list_counts_where_the_host_has_none(self):
+        cluster = {"PCI_SHORT_ADDRESS": "07:00.0"}
+        first = self.attributes(cluster=cluster)
+        assert first["PCI_SHORT_ADDRESS"] == "07:00.0,01:00.0"
+        assert self.attributes(first, cluster=cluster, wanted=[])["PCI_SHORT_ADDRESS"] == ""
+
+    def test_taking_all_back_leaves_the_host_as_it_was(self):
+        first = self.attributes({"PCI_SHORT_ADDRESS": "05:00.0"})
+        assert self.attributes(first, wanted=[]) == {"PCI_SHORT_ADDRESS": "05:00.0", RECORD: "", FOUND: ""}
+
+    def test_a_host_with_only_withheld_devices_offers_none(self):
+        first = self.attributes(wanted=[], withheld=["01:00.0"], listed=["01:00.0"])
+        assert first["PCI_SHORT_ADDRESS"] == "none"
+        assert self.attributes(first, wanted=[], withheld=["01:00.0"]) == first
+        assert self.attributes(first)["PCI_SHORT_ADDRESS"] == "01:00.0"
+        assert self.attributes(first, wanted=[])["PCI_SHORT_ADDRESS"] == ""
+
+    def test_a_host_of_which_nothing_is_wanted_is_left_alone(self):
+        assert self.attributes({"PCI_SHORT_ADDRESS": "05:00.0"}, wanted=[])["PCI_SHORT_ADDRESS"] == "05:00.0"
+        assert self.attributes(wanted=[], listed=["05:00.0"])["PCI_SHORT_ADDRESS"] == ""
+
+    def test_a_pattern_that_hides_a_device_is_named(self):
+        hidden = _opennebula.hidden_by
+        assert hidden({"PCI_FILTER": "8086:*"}, {}, ["10de:20b0"]).startswith("its host has PCI_FILTER 8086:*, which hides 10de:20b0")
+        assert hidden({}, {"PCI_FILTER": "8086:*"}, ["10de:20b0"]).startswith("its cluster has")
+        assert hidden({"PCI_FILTER": "10de:*"}, {"PCI_FILTER": "8086:*"}, ["10de:20b0"]) is None
+        assert hidden({}, {}, ["10de:20b0"]) is None
+
+
+class TestPlan:
+    MEMBERS = {  # noqa: RUF012
+        "kvm2": {"name": "kvm2.site", "accelerators": [passed(0, type="t4", device_id="1eb8"), gpu(1)]},
+        "kvm1": {"accelerators": [passed(0), passed(1)]},
+        "kvm3": {"accelerators": []},
+    }
+
+    def test_hosts_and_filter(self):
+        plan = _opennebula.plan(self.MEMBERS, [])
+        assert plan["filter"] == ["10de:1eb8", "10de:20b0"]
+        assert [(host["name"], host["addresses"], host["withheld"]) for host in plan["hosts"]] == [
+            ("kvm1", ["01:00.0", "0000:01:00.0", "02:00.0", "0000:02:00.0"], []),
+            # an A100 that its host keeps, while another host offers that model
+            ("kvm2.site", ["01:00.0", "0000:01:00.0"], ["02:00.0", "0000:02:00.0"]),
+            ("kvm3", [], []),
+        ]
+        assert plan["errors"] == []
+
+    def test_a_template_gets_the_ids_of_its_type(self):
+        plan = _opennebula.plan(self.MEMBERS, [{"name": "a100", "type": "a100", "count": 2, "attributes": {"CPU": 4}}])
+        pci = {"VENDOR": "10de", "DEVICE": "20b0", "CLASS": "0302"}
+        assert plan["templates"] == [{"name": "a100", "type": "a100", "count": 2, "attributes": {"CPU": 4}, "pci": pci}]
+
+    @pytest.mark.parametrize(
+        ("template", "sentence"),
+        [
+            ({"type": "h100"}, "no host of opennebula_hosts passes one through; there is a100, t4"),
+            ({"type": "a100", "count": 3}, "asks for 3 of a100, but no host has more than 2"),
+        ],
+    )
+    def test_what_no_host_can_give_is_refused(self, template, sentence):
+        plan = _opennebula.plan(self.MEMBERS, [{"name": "x", **template}])
+        assert sentence in plan["errors"][0] and plan["templates"] == []
+
+    def test_a_type_of_several_models_must_be_told_apart(self):
+        members = {"kvm1": {"accelerators": [passed(0), passed(1, device_id="20f1")]}}
+        plan = _opennebula.plan(members, [{"name": "x", "type": "a100"}, {"name": "y", "device": "10de:20f1"}])
+        assert len(plan["errors"]) == 1 and "10de:20b0, 10de:20f1" in plan["errors"][0]
+        assert plan["templates"][0]["pci"]["DEVICE"] == "20f1"
+
+    def test_a_host_without_facts_is_named(self):
+        assert "kvm1 is in the group" in _opennebula.plan({"kvm1": {}}, [])["errors"][0]

@@ -1,0 +1,180 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Say which PCI devices a KVM host of OpenNebula offers."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: opennebula_host_pci
+version_added: 0.1.0
+short_description: Offer a host's accelerators in OpenNebula
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Sets the attribute C(PCI_SHORT_ADDRESS) of a host, which narrows what the patterns of C(pci.conf) let through.
+    C(pci.conf) is one file for all hosts, so that it can't tell two devices of one model apart.
+  - Addresses that others have in the list stay, and so does what OpenNebula shows of a host without a list. What is of this module is
+    recorded in attributes of the host, C(DEEPHDC_PCI_SHORT_ADDRESS) and C(DEEPHDC_PCI_FOUND).
+  - With neither O(addresses) nor O(withheld) the host is left as it was before.
+  - Needs OpenNebula 7.0, the first that knows the attribute.
+attributes:
+  check_mode:
+    description: Predicts the change. Does not wait.
+    support: full
+  diff_mode:
+    description: Shows the attributes that change.
+    support: full
+extends_documentation_fragment: deephdc.accelerators.opennebula
+options:
+  name:
+    description: The host's name in OpenNebula.
+    type: str
+    required: true
+  addresses:
+    description: Addresses of the accelerators to offer. Both forms that lspci may have, with and without domain, may be given.
+    type: list
+    elements: str
+    default: []
+  withheld:
+    description: Addresses of accelerators of the same models that must not be offered, because the host uses them itself.
+    type: list
+    elements: str
+    default: []
+  devices:
+    description: C(vendor:device) of the accelerators to offer, to find a C(PCI_FILTER) that hides them.
+    type: list
+    elements: str
+    default: []
+  wait:
+    description:
+      - Seconds that OpenNebula gets to list all O(addresses). 0 does not wait, and takes what is missing for no error.
+    type: int
+    default: 0
+seealso:
+  - module: deephdc.accelerators.opennebula_gpu_template
+  - plugin: deephdc.accelerators.opennebula_plan
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Offer a GPU to virtual machines and keep another
+  deephdc.accelerators.opennebula_host_pci:
+    name: kvm1
+    addresses: ["41:00.0", "0000:41:00.0"]
+    withheld: ["42:00.0", "0000:42:00.0"]
+    devices: ["10de:20b0"]
+"""
+
+RETURN = r"""
+id:
+  description: The host's id.
+  type: int
+  returned: success
+attributes:
+  description: The attributes as they are now, or would be in check mode.
+  type: dict
+  returned: success
+  sample: {"PCI_SHORT_ADDRESS": "41:00.0,0000:41:00.0"}
+missing:
+  description: Addresses that OpenNebula does not list yet, without a domain of 0000.
+  type: list
+  elements: str
+  returned: success
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _opennebula
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_api import OPTIONS, Api, Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_objects import listed, to_xml, version
+
+OLDEST = (7, 0)  # 7.0's development releases are called 6.99
+POLL = 2  # seconds
+
+
+def find(api: Api, name: str) -> dict:
+    host = api.one("hostpool.info", "HOST", name)
+    if host is None:
+        raise Refused(f"OpenNebula has no host {name}: make it with 'onehost create', or correct opennebula_host_name.")
+    return host
+
+
+def shown(host: dict) -> list[str]:
+    """The addresses that OpenNebula lists."""
+    devices = (host.get("HOST_SHARE") or {}).get("PCI_DEVICES") or {}
+    return [device.get("SHORT_ADDRESS", "") for device in listed(devices.get("PCI") if isinstance(devices, dict) else None)]
+
+
+def short(addresses: list[str]) -> set[str]:
+    return {address[len("0000:") :] if address.startswith("0000:") else address for address in addresses}
+
+
+def attributes_of(owner: dict) -> dict:
+    """TEMPLATE of an object; an empty one is text."""
+    return owner["TEMPLATE"] if isinstance(owner.get("TEMPLATE"), dict) else {}
+
+
+def wait(api: Api, name: str, host: dict, addresses: list[str], seconds: int) -> list[str]:
+    """What OpenNebula does not list after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        missing = sorted(short(addresses) - short(shown(host)))
+        if not missing or time.monotonic() >= deadline:
+            return missing
+        time.sleep(POLL)
+        host = find(api, name)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **OPTIONS,
+            "name": {"type": "str", "required": True},
+            "addresses": {"type": "list", "elements": "str", "default": []},
+            "withheld": {"type": "list", "elements": "str", "default": []},
+            "devices": {"type": "list", "elements": "str", "default": []},
+            "wait": {"type": "int", "default": 0},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        api = Api(module)
+        server = str(api.call("system.version"))
+        if version(server) < OLDEST:
+            raise Refused(f"OpenNebula {server} knows no PCI_SHORT_ADDRESS of hosts: upgrade the front end to 7.0 or newer.")
+        host = find(api, given["name"])
+        template = attributes_of(host)
+        cluster = attributes_of(api.get("cluster.info", int(host["CLUSTER_ID"]))) if int(host["CLUSTER_ID"]) >= 0 else {}
+        hidden = _opennebula.hidden_by(template, cluster, given["devices"])
+        if hidden:
+            raise Refused(f"{given['name']} can't offer its accelerators: {hidden}.")
+        wanted = _opennebula.host_attributes(template, cluster, shown(host), given["addresses"], given["withheld"])
+        changes = {name: value for name, value in wanted.items() if str(template.get(name) or "") != value}
+        if changes and not module.check_mode:
+            api.call("host.update", int(host["ID"]), to_xml(changes), 1)
+        missing = wait(api, given["name"], host, given["addresses"], 0 if module.check_mode else given["wait"])
+        if missing and given["wait"] and not module.check_mode:
+            raise Refused(
+                f"{given['name']}: after {given['wait']} s OpenNebula does not list {', '.join(missing)}. See 'onehost show "
+                f"{given['name']}' whether the host is monitored, and as oneadmin 'onehost sync --force' for new settings of the probes."
+            )
+    except Refused as reason:
+        module.fail_json(msg=str(reason))
+    module.exit_json(
+        changed=bool(changes),
+        id=int(host["ID"]),
+        attributes=wanted,
+        missing=missing,
+        diff={
+            "before": "".join(f"{name}={template.get(name) or ''}\n" for name in sorted(changes)),
+            "after": "".join(f"{name}={changes[name]}\n" for name in sorted(changes)),
+            "before_header": f"host {given['name']}",
+            "after_header": f"host {given['name']}",
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,263 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The modules for OpenNebula, with its real Python bindings, against the stand-in for its daemon on this machine's loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from pathlib import Path
+
+import pyone
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.modules import opennebula_gpu_quota, opennebula_gpu_template, opennebula_host_pci
+
+STAND_IN = Path(__file__).resolve().parents[3] / "stand_ins" / "opennebula_api.py"
+PASSWORD = "the-password"  # what must not be told
+A100 = {"VENDOR": "10de", "DEVICE": "20b0", "CLASS": "0302"}
+MACHINE = {"CPU": 0.5, "MEMORY": 1024, "OS": {"MACHINE": "q35"}, "DISK": [{"IMAGE": 'a <b> & "c"'}, {"SIZE": 10}]}
+
+
+@pytest.fixture(scope="module")
+def stand_in():
+    spec = importlib.util.spec_from_file_location("opennebula_api", STAND_IN)
+    sys.modules["opennebula_api"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def site(stand_in, tmp_path):
+    """A front end with two hosts. site.oned is what is behind it."""
+
+    def start(**options):
+        server = stand_in.Server(stand_in.Oned(administrator=f"oneadmin:{PASSWORD}", **options))
+        threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+        servers.append(server)
+        server.auth_file = tmp_path / "one_auth"
+        server.auth_file.write_text(f"oneadmin:{PASSWORD}\n")
+        server.auth_file.chmod(0o600)
+        for name in ("kvm1", "kvm2"):
+            server.oned.add_host(name, 'HYPERVISOR="kvm"')
+        return server
+
+    servers = []
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def front(site):
+    return site()
+
+
+@pytest.fixture
+def call(run, front):
+    """call(module, option=value, ...) against the front end, twice: the second time must change nothing, check mode neither."""
+
+    def once(module, server=front, **options):
+        result = run(module, endpoint=server.url, auth_file=str(server.auth_file), **options)
+        assert PASSWORD not in result["printed"]
+        return result
+
+    def writes(server):
+        return [method for method in server.oned.calls if method.rpartition(".")[2] not in ("info", "version", "config")]
+
+    def stable(module, server=front, **options):
+        before = writes(server)
+        predicted = once(module, server, _ansible_check_mode=True, _ansible_diff=True, **options)
+        assert writes(server) == before
+        result = once(module, server, _ansible_diff=True, **options)
+        if result.get("failed"):
+            assert predicted["failed"] and predicted["msg"] == result["msg"] and writes(server) == before
+        else:
+            assert predicted["diff"] == result["diff"] and predicted["changed"] == result["changed"]
+            assert bool(writes(server) != before) == result["changed"]
+            assert not once(module, server, **options)["changed"]
+        return result
+
+    return stable
+
+
+def device(address, **changes):
+    return {**A100, "SHORT_ADDRESS": address, **changes}
+
+
+def shown(front, host=0):
+    return [entry["SHORT_ADDRESS"] for entry in front.oned.hosts[host]["pci"]]
+
+
+def one_of(front, name, password, group=1):
+    number = front.oned.add_user(name, password, group)
+    return number, pyone.OneServer(front.url, session=f"{name}:{password}")
+
+
+class TestHostPci:
+    def test_offers_what_it_shall_and_withholds_the_rest(self, call, front):
+        result = call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0000:01:00.0"], withheld=["02:00.0"])
+        assert result["changed"] and result["missing"] == ["01:00.0"]
+        assert "PCI_SHORT_ADDRESS=01:00.0,0000:01:00.0" in result["diff"]["after"]
+        front.oned.monitor(0, [device("01:00.0"), device("02:00.0")])
+        assert shown(front) == ["01:00.0"]
+        assert call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0000:01:00.0"], withheld=["02:00.0"])["missing"] == []
+        assert ("HYPERVISOR", "kvm") in front.oned.hosts[0]["template"]
+
+    def test_a_machine_with_several_domains(self, call, front):
+        call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0000:01:00.0", "0009:01:00.0"])
+        front.oned.monitor(0, [device("0000:01:00.0"), device("0009:01:00.0"), device("0000:02:00.0")])
+        assert shown(front) == ["0000:01:00.0", "0009:01:00.0"]
+
+    def test_what_the_host_showed_before_stays(self, call, front):
+        """As on a front end of one-deploy, whose pci.conf lets every device through."""
+        front.oned.monitor(0, [device("05:00.0", VENDOR="8086", DEVICE="10ed", CLASS="0200")])
+        call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"])
+        front.oned.monitor(0, [device("01:00.0"), device("05:00.0"), device("06:00.0")])
+        assert shown(front) == ["01:00.0", "05:00.0"]
+        call(opennebula_host_pci, name="kvm1")
+        front.oned.monitor(0, [device("01:00.0"), device("05:00.0"), device("06:00.0")])
+        assert len(shown(front)) == 3
+
+    def test_a_host_that_only_withholds_shows_none(self, call, front):
+        call(opennebula_host_pci, name="kvm1", withheld=["01:00.0"])
+        front.oned.monitor(0, [device("01:00.0")])
+        assert shown(front) == []
+
+    def test_a_filter_that_hides_the_device_is_an_error(self, call, front):
+        front.oned.clusters[0]["template"] = [("PCI_FILTER", "8086:*")]
+        result = call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], devices=["10de:20b0"])
+        assert "its cluster has PCI_FILTER 8086:*, which hides 10de:20b0" in result["msg"]
+
+    def test_waits_for_the_probe(self, call, front, monkeypatch):
+        monkeypatch.setattr(opennebula_host_pci.time, "sleep", lambda _seconds: front.oned.monitor(0, [device("01:00.0")]))
+        assert call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], wait=5)["missing"] == []
+
+    def test_says_what_does_not_come(self, run, front, monkeypatch):
+        monkeypatch.setattr(opennebula_host_pci, "POLL", 0.01)
+        options = {"endpoint": front.url, "auth_file": str(front.auth_file), "name": "kvm1", "addresses": ["01:00.0"]}
+        assert "after 1 s OpenNebula does not list 01:00.0" in run(opennebula_host_pci, wait=1, **options)["msg"]
+
+    def test_refusals(self, call, site):
+        assert "has no host kvm9" in call(opennebula_host_pci, name="kvm9")["msg"]
+        assert "OpenNebula 6.10.5 knows no" in call(opennebula_host_pci, name="kvm1", server=site(version="6.10.5"))["msg"]
+
+
+class TestTemplate:
+    @pytest.fixture
+    def make(self, call):
+        return lambda **options: call(opennebula_gpu_template, **{"name": "gpu", "pci": A100, "attributes": MACHINE, **options})
+
+    def test_a_user_gets_a_gpu_by_it_and_no_other_way(self, make, front):
+        group = front.oned.add_group("research")
+        _uid, ada = one_of(front, "ada", "pw", group)
+        front.oned.monitor(1, [device("01:00.0")])
+        number = make(group="research", mode="0640")["id"]
+        ada.template.instantiate(number, "one", False, "", False)
+        ada.template.instantiate(number, "two", False, "", False)
+        assert [(machine["host"], machine["devices"]) for machine in front.oned.machines] == [("kvm2", ["01:00.0"]), (None, [])]
+        with pytest.raises(pyone.OneAuthorizationException, match="restricted attribute PCI"):
+            ada.template.instantiate(number, "more", False, 'PCI=[VENDOR="10de"]', False)
+        with pytest.raises(pyone.OneAuthorizationException):
+            ada.template.allocate('NAME="own"\nPCI=[VENDOR="10de"]')
+        with pytest.raises(pyone.OneAuthorizationException):
+            ada.template.update(number, "CPU=1", 1)
+
+    def test_without_a_mode_nobody_else_may_use_it(self, make, front):
+        _uid, eve = one_of(front, "eve", "pw")
+        number = make()["id"]
+        with pytest.raises(pyone.OneAuthorizationException):
+            eve.template.instantiate(number, "x", False, "", False)
+
+    def test_what_people_added_stays(self, make, front):
+        make()
+        added = [("LOGO", "tux.svg"), ("PCI", {"TYPE": "NIC", "CLASS": "0200"})]
+        front.oned.templates[0]["template"] += added
+        result = make(count=2, attributes={**MACHINE, "MEMORY": 2048})
+        assert set(result["attributes"]) == {"PCI", "MEMORY"}
+        template = front.oned.templates[0]["template"]
+        assert all(entry in template for entry in added) and [value for name, value in template if name == "PCI"].count(A100) == 2
+
+    def test_counted(self, make, site):
+        server = site(quota_attributes=["GPU"])
+        assert make(server=server, count=2, counted_as="GPU")["attributes"]["GPU"] == "2"
+
+    def test_a_template_of_others_is_left_alone(self, make, front):
+        front.oned.template_allocate(0, "NAME=gpu")
+        assert "was not made by this collection" in make()["msg"]
+        assert "was not made by this collection" in make(state="absent")["msg"]
+
+    def test_absent(self, make, front):
+        make()
+        assert make(state="absent")["changed"] and not front.oned.templates
+
+    @pytest.mark.parametrize(
+        ("options", "sentence"),
+        [
+            ({"mode": "0689"}, "is not octal"),
+            ({"name": "a/b"}, "char '/' is not allowed"),
+            ({"group": "none"}, "has no group none"),
+        ],
+    )
+    def test_refusals(self, run, front, options, sentence):
+        given = {"endpoint": front.url, "auth_file": str(front.auth_file), "name": "gpu", "pci": A100, **options}
+        assert sentence in run(opennebula_gpu_template, **given)["msg"]
+
+
+class TestQuota:
+    def test_limits_and_keeps_the_other_limits(self, call, front):
+        uid, ada = one_of(front, "ada", "pw")
+        front.oned.user_quota(0, uid, 'VM=[VMS="5",CPU="8.5"]\nVM=[CLUSTER_IDS="0",VMS="3"]')
+        assert call(opennebula_gpu_quota, user="ada", limit=1)["quota"]["PCI_DEV"] == "1"
+        assert front.oned.users[uid]["quota"]["0"]["VMS"] == "3"
+        limits = front.oned.users[uid]["quota"][""]
+        assert (limits["VMS"], limits["CPU"], limits["PCI_DEV"], limits["MEMORY"]) == ("5", "8.5", "1", "-1")
+        call(opennebula_gpu_template, name="gpu", pci=A100, attributes=MACHINE, mode="604")
+        ada.template.instantiate(0, "one", False, "", False)
+        with pytest.raises(pyone.OneAuthorizationException, match="limit of 1 reached for PCI_DEV"):
+            ada.template.instantiate(0, "two", False, "", False)
+
+    def test_an_attribute_of_the_sites_own(self, call, site):
+        server = site(version="7.0.1", quota_attributes=["GPU", "GOLD"])
+        server.oned.group_quota(0, 1, 'VM=[GOLD="2"]')
+        call(opennebula_gpu_quota, server=server, group="users", limit=4, counted_as="GPU")
+        limits = server.oned.groups[1]["quota"][""]
+        assert (limits["GPU"], limits["GOLD"]) == ("4", "2")
+
+    def test_refusals(self, call, site):
+        old = site(version="7.0.1")
+        assert "has no quota on PCI devices" in call(opennebula_gpu_quota, server=old, group="users", limit=4)["msg"]
+        assert 'QUOTA_VM_ATTRIBUTE = "GPU"' in call(opennebula_gpu_quota, server=old, group="users", limit=4, counted_as="GPU")["msg"]
+        assert "has no user bob" in call(opennebula_gpu_quota, user="bob", limit=4)["msg"]
+        assert "is none" in call(opennebula_gpu_quota, user="bob", limit=-3)["msg"]
+
+
+class TestConnection:
+    def test_sentences(self, run, front, tmp_path):
+        def said(**options):
+            result = run(opennebula_host_pci, **{"endpoint": front.url, "auth_file": str(front.auth_file), "name": "kvm1", **options})
+            assert PASSWORD not in result["printed"] and "wrong-one" not in result["printed"]
+            return result["msg"]
+
+        (tmp_path / "wrong").write_text("oneadmin:wrong-one")
+        (tmp_path / "wrong").chmod(0o600)
+        (tmp_path / "open").write_text(f"oneadmin:{PASSWORD}")
+        (tmp_path / "open").chmod(0o644)
+        assert "does not accept the user and password" in said(auth_file=str(tmp_path / "wrong"))
+        assert "can be read by others" in said(auth_file=str(tmp_path / "open"))
+        assert "can't be read: No such file" in said(auth_file=str(tmp_path / "none"))
+        assert "does not answer" in said(endpoint="http://127.0.0.1:9/RPC2")
+        assert "in clear text" in said(endpoint="http://one.example.org:2633/RPC2")
+        assert "is no URL" in said(endpoint="localhost:2633")
+
+    def test_the_stand_in_refuses_wrong_types(self, front):
+        one = pyone.OneServer(front.url, session=f"oneadmin:{PASSWORD}")
+        with pytest.raises(pyone.OneException, match="not of type int"):
+            one.host.update("0", "A=1", 1)
+        with pytest.raises(pyone.OneApiException, match="Wrong update type"):
+            one.host.update(0, "A=1", 2)
+        with pytest.raises(pyone.OneInternalException, match="Parse error"):
+            one.host.update(0, "A=[B=1", 1)
+        with pytest.raises(pyone.OneNoExistsException):
+            one.host.info(7)
