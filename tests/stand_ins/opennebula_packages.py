@@ -1,0 +1,65 @@
+#!/usr/bin/python3
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Make a signed apt repository that stands in for OpenNebula's, which no registry here offers.
+
+usage: opennebula_packages.py DIRECTORY WHEEL...
+
+opennebula-node-kvm only has the user oneadmin; python3-pyone has the real bindings, from the wheels that are given.
+Needs dpkg-deb, apt-ftparchive and gpg. The key lies in DIRECTORY/key.asc afterwards.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+POSTINST = """\
+#!/bin/sh
+set -e
+getent passwd oneadmin >/dev/null || useradd --system --user-group --home-dir /var/lib/one --create-home --shell /bin/bash oneadmin
+"""
+
+
+def package(directory: Path, name: str, depends: str, postinst: str = "", wheels: tuple[str, ...] = ()) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        control = Path(scratch, "DEBIAN")
+        control.mkdir()
+        Path(scratch).chmod(0o755)
+        fields = {"Package": name, "Version": "7.2.0", "Architecture": "all", "Maintainer": "nobody <nobody@invalid>", "Depends": depends}
+        text = "".join(f"{field}: {value}\n" for field, value in fields.items() if value)
+        (control / "control").write_text(f"{text}Description: stands in for OpenNebula's package of this name\n", encoding="utf-8")
+        if postinst:
+            (control / "postinst").write_text(postinst, encoding="utf-8")
+            (control / "postinst").chmod(0o755)
+        for wheel in wheels:
+            zipfile.ZipFile(wheel).extractall(Path(scratch, "usr/lib/python3/dist-packages"))
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-b", scratch, directory / f"{name}.deb"], check=True, stdout=subprocess.PIPE)
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    package(directory, "opennebula-node-kvm", "", POSTINST)
+    package(directory, "python3-pyone", "python3-requests, python3-lxml, python3-xmltodict", wheels=tuple(sys.argv[2:]))
+    pool = directory / "dists/stable/opennebula/binary-amd64"
+    pool.mkdir(parents=True, exist_ok=True)
+
+    def run(*command: str) -> str:
+        return subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    (pool / "Packages").write_text(run("apt-ftparchive", "packages", "."), encoding="utf-8")
+    settings = [f"-oAPT::FTPArchive::Release::{name}" for name in ("Suite=stable", "Components=opennebula", "Architectures=amd64")]
+    (directory / "dists/stable/Release").write_text(run("apt-ftparchive", *settings, "release", "dists/stable"), encoding="utf-8")
+    gpg = ("gpg", "--batch", "--yes", "--homedir", str(directory / "gpg"))
+    (directory / "gpg").mkdir(mode=0o700, exist_ok=True)
+    run(*gpg, "--passphrase", "", "--quick-generate-key", "stand-in", "rsa2048", "sign")
+    run(*gpg, "--clearsign", "--output", "dists/stable/InRelease", "dists/stable/Release")
+    (directory / "key.asc").write_text(run(*gpg, "--armor", "--export", "stand-in"), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
