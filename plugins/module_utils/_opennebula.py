@@ -278,7 +278,7 @@ def _has_entries(lines: Sequence[str], name: str) -> bool:
 def _is_gone(line: str) -> bool:
     """Whether a line of the list is to go: an entry of ours, which is written anew, or the pattern for no device."""
     found = _ENTRY.match(line)
-    return bool(found) and (line.rstrip().endswith(_MARK) or _unquoted(found.group(1)) == NO_DEVICE)
+    return found is not None and (line.rstrip().endswith(_MARK) or _unquoted(found.group(1)) == NO_DEVICE)
 
 
 def _entries(lines: Sequence[str]) -> Tuple[int, int, List[str], List[Entry]]:

@@ -57,23 +57,18 @@ def test_the_host_has_the_settings_of_the_front_end(cluster):
     assert cluster.out("front", f"stat -c %U:%G:%a {CONF}") == "oneadmin:oneadmin:644"
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["10de:20b2", "10de:", "10de:*", "*:*", ":", "8086:10ed", "0:0", "*:20b2", "10DE:1EB8", "10de::0302", "8086::0302", "10de:20b2:0300"],
-)
+@pytest.mark.parametrize("pattern", ["10de:20b2", "10de:", "10de:*", "*:*", ":", "8086:10ed", "0:0", "*:20b2", "10DE:1EB8"])
 def test_patterns_mean_what_they_mean_to_lspci(cluster, pattern):
-    """pci.conf's own format is that of lspci -d."""
+    """The format of pci.conf's filter is that of lspci -d."""
     listed = cluster.out("front", f"lspci -F /srv/kvm1/lspci.dump -n -d {pattern}").splitlines()
-    found = {line.split()[2] for line in listed}
-    classes = {"10de:20b2": "0302", "10de:1eb8": "0302", "8086:10ed": "0200"}
-    vendor, device, *kind = pattern.lower().split(":")
-    # Of a class nothing can be said without knowing the device's; such a pattern counts for none.
-    covered = {ids for ids in classes if _opennebula.covers(pattern, ids)}
-    assert covered == (set() if kind else found)
+    covered = {ids for ids in ("10de:20b2", "10de:1eb8", "8086:10ed") if _opennebula.covers(pattern, ids)}
+    assert {line.split()[2] for line in listed} == covered
 
 
 def test_users_get_gpus_by_type_up_to_their_quota(cluster):
-    assert "Not authorized" in start(cluster, "t4", "ada:pw") or start(cluster, "t4", "eve:pw") == ""
+    """ada is in the group research, eve is not; everybody may use the template t4."""
+    assert start(cluster, "t4", "eve:pw") == ""
+    assert "'a100'" not in one(cluster, "print([t.NAME for t in one.templatepool.info(-2, -1, -1).VMTEMPLATE])", "eve:pw")
     assert start(cluster, "a100", "ada:pw") == ""
     assert "limit of 1 reached for PCI_DEV" in start(cluster, "a100", "ada:pw")
 
@@ -82,10 +77,8 @@ def test_the_hosts_packages_come_from_the_signed_repository(cluster):
     assert "opennebula-node-kvm" in cluster.out("kvm1", "dpkg-query -W opennebula-node-kvm")
     sources = cluster.out("kvm1", "cat /etc/apt/sources.list.d/opennebula.sources")
     assert "BEGIN PGP PUBLIC KEY BLOCK" in sources and "trusted" not in sources.lower()
-    cluster.out(
-        "kvm1",
-        "apt-get -q update -o Dir::Etc::sourcelist=sources.list.d/opennebula.sources -o Dir::Etc::sourceparts=- -o APT::Update::Error-Mode=any",
-    )
+    only = "-o Dir::Etc::sourcelist=sources.list.d/opennebula.sources -o Dir::Etc::sourceparts=-"
+    cluster.out("kvm1", f"apt-get -q update -o APT::Update::Error-Mode=any {only}")
     assert "/var/lib/one/datastores/** rwk," in cluster.out("kvm1", "cat /etc/apparmor.d/local/abstractions/libvirt-qemu")
 
 
