@@ -148,6 +148,10 @@ def entries() -> list[str]:
     return sorted(found for directory in ENTRIES for found in glob.glob(os.path.join(path(directory), "*.conf")))
 
 
+def kernels() -> list[str]:
+    return sorted(os.path.basename(name)[len("vmlinuz-") :] for name in glob.glob(path("boot/vmlinuz-*")))
+
+
 def boot_loader(wanted: str) -> str:
     if wanted != "auto":
         return wanted
@@ -240,20 +244,23 @@ class SystemdBoot:
         replace(self.record, json.dumps({"added": arguments}) + "\n" if arguments else None)
 
     def next_start(self) -> list[list[str]]:
+        """Of the kernels in /boot: entries of other systems on the machine are theirs."""
+        own = kernels()
         found = []
         for name in entries():
             with open(name, encoding="utf-8", errors="replace") as file:
                 text = file.read()
-            if re.search(r"^linux\s", text, re.MULTILINE):
+            version = re.search(r"^version\s+(\S+)", text, re.MULTILINE)
+            if version and version.group(1) in own:
                 found.append(cmdline.entry_arguments(text))
         return found
 
     def make_menu(self) -> None:
-        for kernel in sorted(glob.glob(os.path.join(path("boot"), "vmlinuz-*"))):
-            version = os.path.basename(kernel)[len("vmlinuz-") :]
-            initrd = os.path.join(path("boot"), f"initrd.img-{version}")
-            command = ["kernel-install", "add", version, kernel, *([initrd] if os.path.exists(initrd) else [])]
-            self.module.run_command(command, check_rc=True)
+        for version in kernels():
+            kernel, initrd = path(f"boot/vmlinuz-{version}"), path(f"boot/initrd.img-{version}")
+            self.module.run_command(
+                ["kernel-install", "add", version, kernel, *([initrd] if os.path.exists(initrd) else [])], check_rc=True
+            )
 
 
 def is_as_wanted(lines: list[list[str]], wanted: list[str], unwanted: list[str]) -> bool:

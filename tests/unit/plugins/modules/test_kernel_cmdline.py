@@ -79,6 +79,7 @@ def systemd_boot(host, fake):
             f"boot/loader/entries/x-{version}.conf", f"title Debian\nversion {version}\noptions root=/dev/vda1 ro quiet\nlinux /x/linux\n"
         )
     host.write("boot/loader/entries/memtest.conf", "title Memory test\nefi /memtest.efi\n")
+    host.write("boot/loader/entries/other.conf", "title Another system\nversion 5.14\noptions root=/dev/vda2\nlinux /y/linux\n")
     fake("kernel-install", KERNEL_INSTALL.format(root=host.path))
     host.made = lambda: len([call for call in fake.calls() if call.startswith("kernel-install")])
     return host
@@ -187,6 +188,7 @@ def test_systemd_boot_gets_every_entry_made_anew(systemd_boot):
     assert (result["changed"], result["boot_loader"], systemd_boot.made()) == (True, "systemd-boot", 2)
     assert systemd_boot.read("etc/kernel/cmdline") == "root=/dev/vda1 ro quiet intel_iommu=on iommu=pt\n"
     assert "options root=/dev/vda1 ro quiet intel_iommu=on iommu=pt" in systemd_boot.read("boot/loader/entries/x-6.12.conf")
+    assert "options root=/dev/vda2\n" in systemd_boot.read("boot/loader/entries/other.conf")
     assert systemd_boot(*WANTED)["changed"] is False
 
 
