@@ -13,6 +13,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter impor
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
+            "opennebula_inventory_errors": as_filter(_opennebula.inventory_errors),
             "opennebula_pci_conf": as_filter(_opennebula.pci_conf),
             "opennebula_pci_filters": as_filter(_opennebula.pci_filters),
             "opennebula_plan": as_filter(_opennebula.plan),

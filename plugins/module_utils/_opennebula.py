@@ -30,6 +30,7 @@ _HEAD = "# Made by deephdc.accelerators: the entries with the word accelerator. 
 _FILTER = re.compile(r"^:filter:")
 _LINE = re.compile(r"^\s*(#.*|---.*|:\w+:.*|-\s.*)?$")
 _ENTRY = re.compile(r"^\s*-\s+(.*)$")
+_DEVICE = re.compile(r"^[0-9a-f]{4}:[0-9a-f]{4}$")
 _PATTERN = re.compile(r"^([0-9a-f]{0,4}|\*):([0-9a-f]{0,4}|\*)(?::([0-9a-f]{0,4}|\*)(?::.*)?)?$")
 
 
@@ -179,6 +180,46 @@ def pci_request(device: Accelerator) -> Dict[str, str]:
     if device.get("class"):
         request["CLASS"] = str(device["class"])[:4]  # OpenNebula has no programming interface
     return request
+
+
+def inventory_errors(templates: Sequence[Mapping[str, Any]], quotas: Sequence[Mapping[str, Any]]) -> List[str]:
+    """What is wrong with the wanted templates and quotas whatever the hosts have, one sentence each.
+
+    :raises ValueError: the input is not a list of dictionaries.
+    """
+    for given in (templates, quotas):
+        if not isinstance(given, (list, tuple)) or not all(isinstance(entry, Mapping) for entry in given):
+            raise ValueError("Templates and quotas must be lists of dictionaries.")
+    errors = []
+    names = [str(template.get("name") or "") for template in templates]
+    for name in sorted(set(names)):
+        if not name:
+            errors.append("An entry of opennebula_pci_templates has no name: give it one.")
+        elif names.count(name) > 1:
+            errors.append("opennebula_pci_templates has {0} more than once: give each template a name of its own.".format(name))
+    for template in templates:
+        if template.get("state") == "absent":
+            continue
+        if bool(template.get("type")) == bool(template.get("device")):
+            errors.append("The template {0} must have either type or device: say which GPU it asks for.".format(template.get("name")))
+        elif template.get("device") and not _DEVICE.match(str(template["device"])):
+            errors.append(
+                "The template {0} has the device {1}: write vendor:device as lspci -n prints it, such as 10de:20b0.".format(
+                    template.get("name"), template["device"]
+                )
+            )
+        given_attributes = {str(name).upper() for name in template.get("attributes") or {}}
+        lacking = [name for name in ("CPU", "MEMORY") if name not in given_attributes]
+        if lacking:
+            errors.append(
+                "The template {0} lacks {1} in its attributes, without which OpenNebula starts no machine: add {2}.".format(
+                    template.get("name"), " and ".join(lacking), "it" if len(lacking) == 1 else "them"
+                )
+            )
+    for quota in quotas:
+        if bool(quota.get("user")) == bool(quota.get("group")):
+            errors.append("An entry of opennebula_pci_quotas must have either user or group: name one.")
+    return errors
 
 
 def plan(members: Mapping[str, Mapping[str, Any]], templates: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"],
     "slurm_gres": ["shard:2"],
     "kubernetes_device_plugin_config": [2],
+    "opennebula_inventory_errors": [[]],
     "opennebula_pci_conf": [["10de:20b0"]],
     "opennebula_plan": [[]],
 }
@@ -32,6 +33,8 @@ def input_of(name):
         return ["gpu1", "gpu2"]
     if name == "hostlist_expand":
         return "gpu[1-2]"
+    if name == "opennebula_inventory_errors":
+        return [{"name": "machine"}]
     if name == "opennebula_pci_conf":
         return ":filter: '0:0'\n"
     if name == "opennebula_plan":

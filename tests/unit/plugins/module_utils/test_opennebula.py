@@ -153,6 +153,32 @@ class TestHost:
         assert hidden({}, {}, ["10de:20b0"]) is None
 
 
+MACHINE = {"CPU": 1, "memory": 1024}
+
+
+@pytest.mark.parametrize(
+    ("templates", "quotas", "sentence"),
+    [
+        ([{"name": "x", "attributes": MACHINE}], [], "x must have either type or device"),
+        ([{"name": "x", "type": "t4", "device": "10de:1eb8", "attributes": MACHINE}], [], "x must have either type or device"),
+        ([{"name": "x", "device": "10DE:1EB8", "attributes": MACHINE}], [], "such as 10de:20b0"),
+        ([{"name": "x", "type": "t4", "attributes": {"CPU": 1}}], [], "x lacks MEMORY in its attributes"),
+        ([{"name": "x", "type": "t4"}], [], "x lacks CPU and MEMORY in its attributes"),
+        ([{"name": "x", "state": "absent"}, {"name": "x", "state": "absent"}], [], "has x more than once"),
+        ([{"state": "absent"}], [], "has no name"),
+        ([], [{"limit": 1}], "either user or group"),
+        ([], [{"user": "a", "group": "b", "limit": 1}], "either user or group"),
+    ],
+)
+def test_wrong_wishes_are_named_without_a_host(templates, quotas, sentence):
+    (error,) = _opennebula.inventory_errors(templates, quotas)
+    assert sentence in error
+
+
+def test_right_wishes():
+    assert _opennebula.inventory_errors([{"name": "x", "type": "t4", "attributes": MACHINE}], [{"user": "a", "limit": 1}]) == []
+
+
 class TestPlan:
     MEMBERS = {  # noqa: RUF012
         "kvm2": {"name": "kvm2.site", "accelerators": [passed(0, type="t4", device_id="1eb8"), gpu(1)]},
