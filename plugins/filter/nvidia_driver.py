@@ -14,4 +14,9 @@ class FilterModule:
     """Plan of a host's driver."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"nvidia_driver_plan": as_filter(_nvidia_driver.plan), "nvidia_driver_pending": as_filter(_nvidia_driver.pending)}
+        return {
+            "nvidia_driver_plan": as_filter(_nvidia_driver.plan),
+            "nvidia_driver_pending": as_filter(_nvidia_driver.pending),
+            "nvidia_driver_record": as_filter(_nvidia_driver.record),
+            "nvidia_driver_removable": as_filter(_nvidia_driver.removable),
+        }

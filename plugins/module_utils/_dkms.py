@@ -103,3 +103,11 @@ def build_errors(name: str, version: str, failures: t.Mapping[str, str], running
             f"Choose a newer driver (nvidia_driver_branch, nvidia_driver_source), or remove the kernel (linux-image-{kernel})."
         )
     return found
+
+
+def load_error(name: str, version: str, kernel: str, found: str) -> str:
+    """Why a kernel would not load a module although dkms calls it installed. found: the version that modinfo tells, empty for none."""
+    return (
+        f"dkms calls {name} {version} installed for the kernel {kernel}, but there it would load {found or 'no module'}: "
+        f"look at `modinfo -k {kernel}` and for another file of that name below /lib/modules/{kernel}."
+    )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_generations import (
@@ -58,8 +59,8 @@ def package_names(source: str) -> list[str]:
 
 
 def all_names() -> list[str]:
-    """Packages of the driver from whatever source, and what builds its modules."""
-    return list(dict.fromkeys([*(name for source in FAMILIES for name in package_names(source)), "dkms"]))
+    """Packages of the driver from whatever source."""
+    return list(dict.fromkeys(name for source in FAMILIES for name in package_names(source)))
 
 
 def upstream(version: str) -> str:
@@ -241,7 +242,6 @@ def plan(
                 f"{settings['source']} does not have: set nvidia_driver_source: repository."
             )
     packages = [*chosen.packages, *fabric] if chosen else []
-    names = [package.split("=")[0] for package in packages]
     return {
         "errors": errors,
         "warnings": warnings,
@@ -252,15 +252,20 @@ def plan(
         "packages": packages,
         "fabric": bool(fabric),
         # Another one is there, so that something can be lost: the new one is built on the side first.
+        "fresh": not has[0],
         "replaces": bool(has[0]) and chosen is not None and has != (chosen.version, chosen.modules),
-        "record": record(facts, ["dkms", *headers, *names, PERSISTENCE]),
         "preferences": preferences(chosen.version) if chosen else "",
     }
 
 
-def record(facts: t.Mapping[str, t.Any], wanted: t.Iterable[str]) -> list[str]:
-    """Packages that the host did not have before: those of earlier runs and those that this one installs."""
-    return sorted({*facts["recorded"], *(name for name in wanted if name not in facts["installed"])})
+def record(recorded: t.Iterable[str], simulated: str) -> list[str]:
+    """What came with the role: what is recorded, and what `apt-get --simulate install` says it would install and is not there yet."""
+    return sorted({*recorded, *re.findall(r"^Inst (\S+) \(", simulated, re.MULTILINE)})
+
+
+def removable(recorded: t.Collection[str], simulated: str) -> list[str]:
+    """What came with the role and nothing else needs, by `apt-get --simulate autoremove`. Other packages that nobody needs are not ours."""
+    return [name for name in re.findall(r"^Remv (\S+)", simulated, re.MULTILINE) if name in recorded]
 
 
 def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:

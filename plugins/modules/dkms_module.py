@@ -207,19 +207,14 @@ def main() -> None:
         if conf:
             result["built"], failures = complete(module, conf, kernels)
             result["changed"] = bool(result["built"])
-            told = {kernel: loadable(module, conf["module"], kernel) for kernel in kernels}
-            result["installed"] = told
-            if not module.check_mode:
-                failures.update(
-                    {
-                        kernel: f"dkms calls it installed, but modinfo finds {own.get('version') or 'no module'}"
-                        for kernel, own in told.items()
-                        if kernel not in failures and own.get("version") != conf["version"]
-                    }
-                )
+            result["installed"] = {kernel: loadable(module, conf["module"], kernel) for kernel in kernels}
     result.update(name=conf.get("name", ""), version=conf.get("version", ""))
     newest = module.params["kernels"][-1] if module.params["kernels"] else ""
     result["errors"] = _dkms.build_errors(result["name"], result["version"], failures, os.uname().release, newest)
+    if not module.check_mode:
+        for kernel, own in result["installed"].items():
+            if kernel not in failures and own.get("version") != conf["version"]:
+                result["errors"].append(_dkms.load_error(conf["name"], conf["version"], kernel, own.get("version", "")))
     module.exit_json(**result)
 
 

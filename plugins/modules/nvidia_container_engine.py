@@ -19,7 +19,7 @@ attributes:
     description: Predicts the change. Without C(nvidia-ctk) every engine counts as one that would be changed.
     support: full
   diff_mode:
-    description: Shows the change of each file.
+    description: Shows the change of each file that everybody may read.
     support: full
 options:
   engines:
@@ -53,6 +53,7 @@ paths:
 
 import os
 import shutil
+import stat
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
@@ -95,6 +96,13 @@ def wanted(module: AnsibleModule, engine: str, default: bool) -> dict[str, str]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+def difference(path: str, content: str) -> dict[str, str]:
+    """What diff mode shows; credentials for registries may be in a file that not everybody may read."""
+    private = os.path.exists(path) and not os.stat(path).st_mode & stat.S_IROTH
+    before, after = ("", "not shown: not everybody may read this file\n") if private else (read(path), content)
+    return {"before_header": path, "after_header": path, "before": before, "after": after}
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -114,7 +122,7 @@ def main() -> None:
         for path, content in wanted(module, engine, module.params["default"]).items():
             if content and content != read(path):
                 changes[path] = content
-    diff = [{"before_header": path, "after_header": path, "before": read(path), "after": content} for path, content in changes.items()]
+    diff = [difference(path, content) for path, content in changes.items()]
     if not module.check_mode:
         for path, content in changes.items():
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)

@@ -71,12 +71,16 @@ ansible_facts:
           description: Packages of headers that apt has for kernels without.
           type: list
           elements: str
+        packages:
+          description: Names of the driver's packages, from whatever source.
+          type: list
+          elements: str
         installed:
-          description: Packages of the driver and their versions.
+          description: Packages of the driver that are installed and configured, and their versions.
           type: dict
           sample: {"nvidia-kernel-dkms": "550.163.01-2"}
         recorded:
-          description: Packages that the role nvidia_driver installed and that the host did not have before.
+          description: Packages that came with the role nvidia_driver, those that came along included.
           type: list
           elements: str
         broken:
@@ -122,7 +126,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import r
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
-# Packages that the role installed and that were not there before.
+# Packages that came with the role.
 RECORD = "/var/lib/deephdc/nvidia_driver_packages"
 # PCI class of NVSwitch bridges.
 BRIDGE_CLASS = "0x0680"
@@ -161,10 +165,10 @@ def headers_available(module: AnsibleModule, releases: list[str]) -> list[str]:
 
 
 def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
-    """Packages that are there, half installed ones too."""
+    """Packages that are there and configured."""
     out = module.run_command(["dpkg-query", "--show", "--showformat=${Package} ${Version} ${db:Status-Status}\n", *names])[1]
     rows = [line.split() for line in out.splitlines() if len(line.split()) == 3]
-    return {name: version for name, version, state in rows if state not in ("not-installed", "config-files")}
+    return {name: version for name, version, state in rows if state in ("installed", "triggers-awaited", "triggers-pending")}
 
 
 def archives(module: AnsibleModule) -> list[tuple[str, str]]:
@@ -251,6 +255,7 @@ def main() -> None:
         "recorded": (read_text(RECORD) or "").split(),
         "kernels": there,
         "headers_available": headers_available(module, without),
+        "packages": _nvidia_driver.all_names(),
         "installed": installed(module, _nvidia_driver.all_names()),
         "broken": bool(module.run_command(["dpkg", "--audit"])[1].strip()),
         "available": available(module, names, text) if text else {},

@@ -131,8 +131,7 @@ def packages_of(target: Path, version: str, broken_from: str) -> None:
             target,
             kind,
             version,
-            {"Depends": "dkms", "Provides": f"nvidia-kernel-{version}", "Conflicts": "nvidia-kernel-any", "Section": "kernel"}
-            | {"Provides": "nvidia-kernel-any"},
+            {"Depends": "dkms", "Provides": "nvidia-kernel-any", "Conflicts": "nvidia-kernel-any", "Section": "kernel"},
             source | code,
             {"postinst": POSTINST.format(version=version), "prerm": PRERM.format(version=version)},
         )

@@ -77,3 +77,8 @@ def test_what_a_failed_build_means_for_the_host():
     assert "for the kernel 6.1-old, which runs now: the first error is 'e'" in errors[0]
     assert "for the kernel 6.2-new, which the next boot takes: its dkms.conf excludes this kernel" in errors[1]
     assert "6.3-other, which is installed" in errors[2] and "linux-image-6.3-other" in errors[2]
+
+
+def test_a_module_that_the_kernel_would_not_load():
+    assert "6.1-x, but there it would load no module: look at `modinfo -k 6.1-x`" in dkms.load_error("nvidia", "1", "6.1-x", "")
+    assert "it would load 0.9" in dkms.load_error("nvidia", "1", "6.1-x", "0.9")

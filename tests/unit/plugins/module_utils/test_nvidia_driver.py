@@ -160,8 +160,13 @@ def test_the_fabric_manager_has_the_version_of_the_driver():
 
 
 def test_only_what_was_not_there_is_remembered():
-    plan = planned(installed={"dkms": "3.0.10-8"}, recorded=["linux-headers-6.1.0-47-amd64"])
-    assert plan["record"] == ["libcuda1", "linux-headers-6.1.0-47-amd64", "nvidia-kernel-dkms", "nvidia-persistenced", "nvidia-smi"]
+    simulated = "Inst gcc [12.1] (12.2 Debian:12 [amd64])\nInst dkms (3.0.10-8 Debian:12 [all])\nConf dkms (3.0.10-8 Debian:12 [all])\n"
+    assert driver.record(["nvidia-smi"], simulated) == ["dkms", "nvidia-smi"]
+
+
+def test_only_what_came_along_is_taken_away():
+    simulated = "Remv nvidia-alternative [535]\nRemv orphan-of-the-site [1]\nRemv dkms [3.0.10-8]\n"
+    assert driver.removable(["dkms", "nvidia-alternative", "gcc"], simulated) == ["nvidia-alternative", "dkms"]
 
 
 @pytest.mark.parametrize(
