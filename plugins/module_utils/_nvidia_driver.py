@@ -22,7 +22,7 @@ class Family(t.NamedTuple):
 
     # Kernel modules by flavour.
     kernel: dict[str, str]
-    # nvidia-smi and the libraries of CUDA.
+    # nvidia-smi and the libraries of CUDA; libnvidia-cfg where the persistence daemon would get another version's.
     user: list[str]
 
 
@@ -30,8 +30,14 @@ FAMILIES = {
     # Debian names the branches that it keeps beside its newest one "tesla".
     "distribution": [
         Family({"proprietary": "nvidia-kernel-dkms", "open": "nvidia-open-kernel-dkms"}, ["nvidia-smi", "libcuda1"]),
-        Family({"proprietary": "nvidia-tesla-535-kernel-dkms"}, ["nvidia-tesla-535-smi", "libnvidia-tesla-535-cuda1"]),
-        Family({"proprietary": "nvidia-tesla-470-kernel-dkms"}, ["nvidia-tesla-470-smi", "libnvidia-tesla-470-cuda1"]),
+        Family(
+            {"proprietary": "nvidia-tesla-535-kernel-dkms"},
+            ["nvidia-tesla-535-smi", "libnvidia-tesla-535-cuda1", "libnvidia-tesla-535-cfg1"],
+        ),
+        Family(
+            {"proprietary": "nvidia-tesla-470-kernel-dkms"},
+            ["nvidia-tesla-470-smi", "libnvidia-tesla-470-cuda1", "libnvidia-tesla-470-cfg1"],
+        ),
     ],
     "repository": [Family({"proprietary": "nvidia-kernel-dkms", "open": "nvidia-kernel-open-dkms"}, ["nvidia-driver-cuda"])],
 }
@@ -254,7 +260,7 @@ def plan(
         # Another one is there, so that something can be lost: the new one is built on the side first.
         "fresh": not has[0],
         "replaces": bool(has[0]) and chosen is not None and has != (chosen.version, chosen.modules),
-        "preferences": preferences(chosen.version) if chosen else "",
+        "preferences": preferences(chosen.packages[0].split("=")[1]) if chosen else "",
     }
 
 
@@ -305,8 +311,12 @@ def _headed(lines: t.Iterable[str]) -> str:
 
 
 def preferences(version: str) -> str:
-    """The file that holds the driver's packages to one version: an upgrade of the libraries alone would stop CUDA until the reboot."""
+    """The file that holds the driver's packages to one version: an upgrade of the libraries alone would stop CUDA until the reboot.
+
+    version: of the package, with its revision. Backports may have the same driver in another one, and packages of one depend on each other.
+    """
     return (
         "# Made by deephdc.accelerators: kernel module and libraries change together, by the playbook gpu_hosts.\n"
-        f"Package: {PINNED}\nPin: version {version}-*\nPin-Priority: 1001\n"
+        f"Package: {PINNED}\nPin: version {version}\nPin-Priority: 1001\n\n"
+        f"Package: {PINNED}\nPin: version {upstream(version)}-*\nPin-Priority: 1000\n"
     )

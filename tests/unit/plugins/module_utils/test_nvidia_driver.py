@@ -15,9 +15,11 @@ BOOKWORM = {
     "nvidia-tesla-535-kernel-dkms": ["535.216.03-3~deb12u1"],
     "nvidia-tesla-535-smi": ["535.216.03-3~deb12u1"],
     "libnvidia-tesla-535-cuda1": ["535.216.03-3~deb12u1"],
+    "libnvidia-tesla-535-cfg1": ["535.216.03-3~deb12u1"],
     "nvidia-tesla-470-kernel-dkms": ["470.256.02-1~deb12u1"],
     "nvidia-tesla-470-smi": ["470.256.02-1~deb12u1"],
     "libnvidia-tesla-470-cuda1": ["470.256.02-1~deb12u1"],
+    "libnvidia-tesla-470-cfg1": ["470.256.02-1~deb12u1"],
     "nvidia-persistenced": ["535.171.04-1~deb12u1"],
 }
 REPOSITORY = {
@@ -58,7 +60,7 @@ def test_newest_of_the_distribution_with_its_user_space():
     assert plan["errors"] == plan["warnings"] == []
     assert (plan["version"], plan["modules"], plan["replaces"]) == ("535.309.01", "proprietary", False)
     assert plan["packages"] == [f"{name}=535.309.01-0+deb12u1" for name in ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1")]
-    assert "Pin: version 535.309.01-*\n" in plan["preferences"]
+    assert "Pin: version 535.309.01-0+deb12u1\n" in plan["preferences"]
 
 
 def test_open_modules_only_with_a_user_space_of_the_same_version():
