@@ -95,13 +95,15 @@ def candidates(source: str, available: t.Mapping[str, t.Sequence[str]]) -> list[
     return sorted(found, key=lambda candidate: order(candidate.version), reverse=True)
 
 
-def installed(packages: t.Mapping[str, str]) -> tuple[str, str]:
-    """Version and flavour of the kernel module's package that a host has, from whatever source; empty where it has none."""
+def installed(packages: t.Mapping[str, str]) -> Candidate | None:
+    """The driver that a host has, from whatever source and whether apt still has it or not."""
     for family in (family for families in FAMILIES.values() for family in families):
         for modules, name in family.kernel.items():
             if name in packages:
-                return upstream(packages[name]), modules
-    return "", ""
+                version = upstream(packages[name])
+                own = [f"{user}={packages[user]}" for user in family.user if upstream(packages.get(user, "")) == version]
+                return Candidate(version, modules, name, [f"{name}={packages[name]}", *own])
+    return None
 
 
 def is_of_branch(version: str, branch: str) -> bool:
@@ -136,52 +138,72 @@ def _hardware_errors(gpus: t.Sequence[t.Mapping[str, t.Any]], candidate: Candida
 
 
 def choose(
-    who: str, gpus: t.Sequence[t.Mapping[str, t.Any]], offered: t.Sequence[Candidate], settings: t.Mapping[str, t.Any], has: tuple[str, str]
+    who: str,
+    gpus: t.Sequence[t.Mapping[str, t.Any]],
+    offered: t.Sequence[Candidate],
+    settings: t.Mapping[str, t.Any],
+    has: Candidate | None,
 ) -> tuple[Candidate | None, list[str]]:
     """The driver for a host, or why there is none.
 
-    settings: source, branch, modules (auto, open, proprietary), upgrade. has: version and flavour that are installed.
+    settings: source, branch, modules (auto, open, proprietary), upgrade. has: what is installed.
     """
+    if has and not settings["upgrade"] and not _refusal(who, gpus, [has], settings):
+        same = [candidate for candidate in offered if (candidate.version, candidate.modules) == (has.version, has.modules)]
+        # With what a person may have removed of it, where apt still has that.
+        return (same or [has])[0], []
+    refusal = _refusal(who, gpus, offered, settings)
+    if refusal:
+        return None, refusal
+    fitting = [candidate for candidate in _asked(offered, settings) if not _hardware_errors(gpus, candidate)]
+    best = [candidate for candidate in fitting if candidate.version == fitting[0].version]
+    generations = [generation for generation in (generation_of(gpu["device_id"]) for gpu in gpus) if isinstance(generation, Generation)]
+    suggested = suggested_modules(generations, branch_of(fitting[0].version))
+    # What the host has is kept where it serves: another flavour alone is no reason for a reboot.
+    for modules in (has.modules if has else "", suggested):
+        for candidate in best:
+            if candidate.modules == modules:
+                return candidate, []
+    return best[0], []
+
+
+def _asked(offered: t.Sequence[Candidate], settings: t.Mapping[str, t.Any]) -> list[Candidate]:
+    """What the operator allows of it."""
+    of_branch = [candidate for candidate in offered if is_of_branch(candidate.version, settings["branch"])]
+    return [candidate for candidate in of_branch if settings["modules"] in ("auto", candidate.modules)]
+
+
+def _refusal(
+    who: str, gpus: t.Sequence[t.Mapping[str, t.Any]], offered: t.Sequence[Candidate], settings: t.Mapping[str, t.Any]
+) -> list[str]:
+    """Why none of the drivers may be installed; empty where one may."""
     if not offered:
-        return None, [
+        return [
             f"{who}: apt has no NVIDIA driver in the source {settings['source']}: "
             "look at nvidia_driver_source and nvidia_driver_repository."
         ]
     of_branch = [candidate for candidate in offered if is_of_branch(candidate.version, settings["branch"])]
     if not of_branch:
         there = ", ".join(dict.fromkeys(candidate.version for candidate in offered))
-        return None, [
+        return [
             f"{who}: nvidia_driver_branch is {settings['branch']}, but the source {settings['source']} has {there} (with a user space of "
             "the same version): choose one of these, or another nvidia_driver_source."
         ]
-    asked = [candidate for candidate in of_branch if settings["modules"] in ("auto", candidate.modules)]
+    asked = _asked(offered, settings)
     if not asked:
-        return None, [
+        return [
             f"{who}: nvidia_driver_kernel_modules is {settings['modules']}, but the source {settings['source']} has {of_branch[0].version} "
             f"only with the {of_branch[0].modules} ones and a user space of the same version: leave it at auto, "
             "or choose another nvidia_driver_source."
         ]
-    fitting = [candidate for candidate in asked if not _hardware_errors(gpus, candidate)]
-    if not fitting:
-        newest = asked[0]
-        return None, [
-            f"{who}: {error}, but {newest.version} with {newest.modules} kernel modules is the newest that may be installed: "
-            "look at nvidia_driver_branch, nvidia_driver_kernel_modules and nvidia_driver_source."
-            for error in _hardware_errors(gpus, newest)
-        ]
-    if not settings["upgrade"]:
-        kept = [candidate for candidate in fitting if (candidate.version, candidate.modules) == has]
-        if kept:
-            return kept[0], []
-    best = [candidate for candidate in fitting if candidate.version == fitting[0].version]
-    generations = [generation for generation in (generation_of(gpu["device_id"]) for gpu in gpus) if isinstance(generation, Generation)]
-    suggested = suggested_modules(generations, branch_of(fitting[0].version))
-    # What the host has is kept where it serves: another flavour alone is no reason for a reboot.
-    for modules in (has[1], suggested):
-        for candidate in best:
-            if candidate.modules == modules:
-                return candidate, []
-    return best[0], []
+    if any(not _hardware_errors(gpus, candidate) for candidate in asked):
+        return []
+    newest = asked[0]
+    return [
+        f"{who}: {error}, but {newest.version} with {newest.modules} kernel modules is the newest that may be installed: "
+        "look at nvidia_driver_branch, nvidia_driver_kernel_modules and nvidia_driver_source."
+        for error in _hardware_errors(gpus, newest)
+    ]
 
 
 def _header_plan(who: str, facts: t.Mapping[str, t.Any], image: bool) -> tuple[list[str], list[str], list[str]]:
@@ -258,8 +280,8 @@ def plan(
         "packages": packages,
         "fabric": bool(fabric),
         # Another one is there, so that something can be lost: the new one is built on the side first.
-        "fresh": not has[0],
-        "replaces": bool(has[0]) and chosen is not None and has != (chosen.version, chosen.modules),
+        "fresh": has is None,
+        "replaces": has is not None and chosen is not None and (has.version, has.modules) != (chosen.version, chosen.modules),
         "preferences": preferences(chosen.packages[0].split("=")[1]) if chosen else "",
     }
 

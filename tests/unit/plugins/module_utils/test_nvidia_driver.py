@@ -156,6 +156,15 @@ def test_a_host_keeps_what_serves_until_an_upgrade_is_asked_for():
     assert (other["version"], other["replaces"]) == ("580.65.06", True)
 
 
+def test_a_driver_that_apt_does_not_have_any_more_is_kept():
+    has = {"nvidia-kernel-dkms": "535.230.02-1", "nvidia-smi": "535.230.02-1", "libcuda1": "535.230.02-1"}
+    plan = planned(installed=has)
+    assert (plan["version"], plan["replaces"], plan["packages"]) == ("535.230.02", False, [f"{name}={has[name]}" for name in has])
+    assert planned(installed=has, settings={"upgrade": True})["version"] == "535.309.01"
+    # One that does not serve the GPU is no reason to refuse what would.
+    assert planned([gpu("102d")], installed=has)["version"] == "470.256.02"
+
+
 def test_the_fabric_manager_has_the_version_of_the_driver():
     plan = planned(settings={"source": "repository", "branch": "580"}, available=REPOSITORY, nvswitches=4)
     assert plan["fabric"] and "nvidia-fabricmanager=580.65.06-1" in plan["packages"]
