@@ -80,7 +80,8 @@ def test_a_branch_that_is_not_there_is_refused(cluster):
 
 def test_another_branch(cluster, kernels):
     predicted = changed(cluster.playbook(PLAYBOOK, "--check", variables={"nvidia_driver_branch": "580"}))
-    assert any("Install the driver" in task for task in predicted)
+    assert any("Hold the driver to its version" in task for task in predicted)
+    assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")
     cluster.playbook(PLAYBOOK, variables={"nvidia_driver_branch": "580"})
     assert driver(cluster) == dict.fromkeys(kernels, "580.65.06")
     assert "570.86.15" not in cluster.out("gpu1", "dkms status")
