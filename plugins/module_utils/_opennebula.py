@@ -63,19 +63,14 @@ def pci_filters(accelerators: Sequence[Accelerator]) -> List[str]:
 
 
 def addresses(accelerators: Sequence[Accelerator]) -> List[str]:
-    """The addresses of a host's accelerators, in every form that OpenNebula may know them by.
+    """The addresses of a host's accelerators as OpenNebula's probe tells them.
 
-    Its probe takes them from lspci, which leaves out the domain where all devices of the machine are in domain 0000.
+    It takes them from ``lspci -mm``, which leaves out the domain 0000 and no other.
 
     :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
     """
-    found = []
-    for device in assignable(accelerators):
-        address = device["pci_address"]
-        if address.startswith("0000:"):
-            found.append(address[len("0000:") :])
-        found.append(address)
-    return found
+    found = [str(device["pci_address"]) for device in assignable(accelerators)]
+    return [address[len("0000:") :] if address.startswith("0000:") else address for address in found]
 
 
 def pci_conf(text: str, patterns: Sequence[str]) -> str:
@@ -222,35 +217,40 @@ def inventory_errors(templates: Sequence[Mapping[str, Any]], quotas: Sequence[Ma
     return errors
 
 
-def plan(members: Mapping[str, Mapping[str, Any]], templates: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
+def plan(hostvars: Mapping[str, Mapping[str, Any]], members: Sequence[str], templates: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
     """What the front end is told, from the accelerators of all KVM hosts.
 
-    :param members: by inventory name: ``name`` in OpenNebula, and ``accelerators``
+    :param hostvars: variables of hosts: ``opennebula_host_name``, and ``ansible_facts`` with ``accelerators``
+    :param members: the KVM hosts
     :param templates: the templates that shall ask for GPUs: ``name``, ``type`` or ``device``, ``count``, and what is passed on
     :returns: ``filter`` (patterns), ``hosts``, ``templates`` and ``errors`` (sentences)
+    :raises ValueError: the variables are no dictionary, or lack a host.
     """
-    if not isinstance(members, Mapping) or not all(isinstance(member, Mapping) for member in members.values()):
-        raise ValueError("The members must be a dictionary of dictionaries.")
+    if not isinstance(hostvars, Mapping):
+        raise ValueError("The variables of hosts must be a dictionary, as hostvars is.")
     errors: List[str] = []
     hosts: List[Dict[str, Any]] = []
     offers: Dict[str, List[Accelerator]] = {}
     kept: Dict[str, List[Accelerator]] = {}
     for member in sorted(members):
-        accelerators = members[member].get("accelerators")
-        try:
-            offered = passed_through(accelerators or [])
-            kept[member] = [device for device in assignable(accelerators or []) if device not in offered]
-        except ValueError as error:
-            errors.append("{0}: {1}".format(member, error))
-            continue
+        if member not in hostvars:
+            raise ValueError("The host {0} is not in the inventory.".format(member))
+        variables = hostvars[member]
+        accelerators = (variables.get("ansible_facts") or {}).get("accelerators")
         if accelerators is None:
             errors.append("{0} is in the group opennebula_hosts but has no facts of accelerators: run without --limit once.".format(member))
+            continue
+        try:
+            offered = passed_through(accelerators)
+            kept[member] = [device for device in assignable(accelerators) if device not in offered]
+        except ValueError as error:
+            errors.append("{0}: {1}".format(member, error))
             continue
         offers[member] = offered
         hosts.append(
             {
                 "member": member,
-                "name": members[member].get("name") or member,
+                "name": str(variables.get("opennebula_host_name") or member),
                 "addresses": addresses(offered),
                 "devices": sorted({ids(device) for device in offered}),
             }

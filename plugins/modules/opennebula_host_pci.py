@@ -31,7 +31,7 @@ options:
     type: str
     required: true
   addresses:
-    description: Addresses of the accelerators to offer. Both forms that lspci may have, with and without domain, may be given.
+    description: Addresses of the accelerators to offer, as C(lspci -mm) has them, with a domain only if it is another than 0000.
     type: list
     elements: str
     default: []
@@ -60,8 +60,8 @@ EXAMPLES = r"""
 - name: Offer a GPU to virtual machines and keep another
   deephdc.accelerators.opennebula_host_pci:
     name: kvm1
-    addresses: ["41:00.0", "0000:41:00.0"]
-    withheld: ["42:00.0", "0000:42:00.0"]
+    addresses: ["41:00.0"]
+    withheld: ["42:00.0"]
     devices: ["10de:20b0"]
 """
 
@@ -74,9 +74,9 @@ attributes:
   description: The attributes as they are now, or would be in check mode.
   type: dict
   returned: success
-  sample: {"PCI_SHORT_ADDRESS": "41:00.0,0000:41:00.0"}
+  sample: {"PCI_SHORT_ADDRESS": "41:00.0"}
 missing:
-  description: Addresses that OpenNebula does not list yet, without a domain of 0000.
+  description: Addresses that OpenNebula does not list yet.
   type: list
   elements: str
   returned: success
@@ -106,10 +106,6 @@ def shown(host: dict) -> list[str]:
     return [device.get("SHORT_ADDRESS", "") for device in listed(devices.get("PCI") if isinstance(devices, dict) else None)]
 
 
-def short(addresses: list[str]) -> set[str]:
-    return {address[len("0000:") :] if address.startswith("0000:") else address for address in addresses}
-
-
 def attributes_of(owner: dict) -> dict:
     """TEMPLATE of an object; an empty one is text."""
     return owner["TEMPLATE"] if isinstance(owner.get("TEMPLATE"), dict) else {}
@@ -119,7 +115,7 @@ def wait(api: Api, name: str, host: dict, addresses: list[str], seconds: int) ->
     """What OpenNebula does not list after so many seconds."""
     deadline = time.monotonic() + seconds
     while True:
-        missing = sorted(short(addresses) - short(shown(host)))
+        missing = sorted(set(addresses) - set(shown(host)))
         if not missing or time.monotonic() >= deadline:
             return missing
         time.sleep(POLL)

@@ -24,7 +24,7 @@ ARGUMENTS = {
     "kubernetes_device_plugin_config": [2],
     "opennebula_inventory_errors": [[]],
     "opennebula_pci_conf": [["10de:20b0"]],
-    "opennebula_plan": [[]],
+    "opennebula_plan": [["gpu1"], []],
 }
 
 
@@ -38,7 +38,7 @@ def input_of(name):
     if name == "opennebula_pci_conf":
         return ":filter: '0:0'\n"
     if name == "opennebula_plan":
-        return {"gpu1": {"accelerators": HOST}}
+        return {"gpu1": {"ansible_facts": {"accelerators": HOST}}}
     return [{"name": "gpu1", "accelerators": HOST}] if name in OF_A_CLUSTER else HOST
 
 

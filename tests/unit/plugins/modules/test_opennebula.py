@@ -97,18 +97,18 @@ def one_of(front, name, password, group=1):
 
 class TestHostPci:
     def test_offers_what_it_shall_and_withholds_the_rest(self, call, front):
-        result = call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0000:01:00.0"], withheld=["02:00.0"])
+        result = call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], withheld=["02:00.0"])
         assert result["changed"] and result["missing"] == ["01:00.0"]
-        assert "PCI_SHORT_ADDRESS=01:00.0,0000:01:00.0" in result["diff"]["after"]
+        assert "PCI_SHORT_ADDRESS=01:00.0\n" in result["diff"]["after"]
         front.oned.monitor(0, [device("01:00.0"), device("02:00.0")])
         assert shown(front) == ["01:00.0"]
-        assert call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0000:01:00.0"], withheld=["02:00.0"])["missing"] == []
+        assert call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], withheld=["02:00.0"])["missing"] == []
         assert ("HYPERVISOR", "kvm") in front.oned.hosts[0]["template"]
 
     def test_a_machine_with_several_domains(self, call, front):
-        call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0000:01:00.0", "0009:01:00.0"])
-        front.oned.monitor(0, [device("0000:01:00.0"), device("0009:01:00.0"), device("0000:02:00.0")])
-        assert shown(front) == ["0000:01:00.0", "0009:01:00.0"]
+        call(opennebula_host_pci, name="kvm1", addresses=["01:00.0", "0009:01:00.0"])
+        front.oned.monitor(0, [device("01:00.0"), device("0009:01:00.0"), device("0009:02:00.0")])
+        assert shown(front) == ["01:00.0", "0009:01:00.0"]
 
     def test_what_the_host_showed_before_stays(self, call, front):
         """As on a front end of one-deploy, whose pci.conf lets every device through."""
