@@ -6,16 +6,20 @@
 usage: opennebula_packages.py DIRECTORY WHEEL...
 
 opennebula-node-kvm only has the user oneadmin; python3-pyone has the real bindings, from the wheels that are given.
-Needs dpkg-deb, apt-ftparchive and gpg. The key lies in DIRECTORY/key.asc afterwards.
+Needs dpkg-deb and gpg. The key lies in DIRECTORY/key.asc afterwards.
 """
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 import tempfile
 import zipfile
+from email.utils import formatdate
 from pathlib import Path
+
+INDEX = "dists/stable/opennebula/binary-amd64/Packages"
 
 POSTINST = """\
 #!/bin/sh
@@ -40,20 +44,30 @@ def package(directory: Path, name: str, depends: str, postinst: str = "", wheels
         subprocess.run(["dpkg-deb", "--root-owner-group", "-b", scratch, directory / f"{name}.deb"], check=True, stdout=subprocess.PIPE)
 
 
+def digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def main() -> None:
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     package(directory, "opennebula-node-kvm", "", POSTINST)
     package(directory, "python3-pyone", "python3-requests, python3-lxml, python3-xmltodict", wheels=tuple(sys.argv[2:]))
-    pool = directory / "dists/stable/opennebula/binary-amd64"
-    pool.mkdir(parents=True, exist_ok=True)
+    (directory / INDEX).parent.mkdir(parents=True, exist_ok=True)
 
     def run(*command: str) -> str:
         return subprocess.run(command, cwd=directory, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    (pool / "Packages").write_text(run("apt-ftparchive", "packages", "."), encoding="utf-8")
-    settings = [f"-oAPT::FTPArchive::Release::{name}" for name in ("Suite=stable", "Components=opennebula", "Architectures=amd64")]
-    (directory / "dists/stable/Release").write_text(run("apt-ftparchive", *settings, "release", "dists/stable"), encoding="utf-8")
+    index = "".join(
+        f"{run('dpkg-deb', '--field', file.name)}Filename: ./{file.name}\nSize: {file.stat().st_size}\nSHA256: {digest(file)}\n\n"
+        for file in sorted(directory.glob("*.deb"))
+    )
+    (directory / INDEX).write_text(index, encoding="utf-8")
+    (directory / "dists/stable/Release").write_text(
+        "Suite: stable\nComponents: opennebula\nArchitectures: amd64\n"
+        f"Date: {formatdate(usegmt=True)}\nSHA256:\n {digest(directory / INDEX)} {len(index.encode())} {INDEX.split('/', 2)[2]}\n",
+        encoding="utf-8",
+    )
     gpg = ("gpg", "--batch", "--yes", "--homedir", str(directory / "gpg"))
     (directory / "gpg").mkdir(mode=0o700, exist_ok=True)
     run(*gpg, "--passphrase", "", "--quick-generate-key", "stand-in", "rsa2048", "sign")
