@@ -188,6 +188,11 @@ class TestTemplate:
         assert "was not made by this collection" in make()["msg"]
         assert "was not made by this collection" in make(state="absent")["msg"]
 
+    def test_another_users_template_of_the_same_name_is_not_meant(self, make, front):
+        _uid, eve = one_of(front, "eve", "pw")
+        eve.template.allocate("NAME=gpu")
+        assert make()["id"] == 1 and "DEEPHDC_MADE_BY" not in dict(front.oned.templates[0]["template"])
+
     def test_absent(self, make, front):
         make()
         assert make(state="absent")["changed"] and not front.oned.templates
