@@ -20,4 +20,4 @@ def host(request: pytest.FixtureRequest, cluster: Cluster):
     """Testinfra's view of the host that the test's parameter names."""
     import testinfra
 
-    return testinfra.get_host(f"docker://{cluster.label}-{request.param}")
+    return testinfra.get_host(f"ssh://root@{cluster.label}-{request.param}", ssh_config=str(cluster.secrets / "ssh_config"))

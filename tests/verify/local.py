@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 import sys
@@ -25,12 +26,16 @@ class Cluster:
         self.release = os.environ["LOCAL_RELEASE"]
         self.label = os.environ["LOCAL_LABEL"]
         self.state = Path(os.environ["LOCAL_STATE"])
+        self.secrets = Path(os.environ["LOCAL_SECRETS"])
         self.inventory = ROOT / "extensions/molecule" / os.environ["LOCAL_SCENARIO"] / "inventory"
 
     def run(self, host: str, command: str, user: str = "root", timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """A shell command in the user's home directory on a host."""
-        words = ["docker", "exec", "--user", user, f"{self.label}-{host}", "bash", "-c", f"cd ~{user}; {command}"]
-        return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+        """A shell command in the user's home directory on a host; by root's connection, so that no process of the user's stays."""
+        line = f"cd ~{user}; {command}"
+        if user != "root":
+            line = f"cd /; exec runuser {user} --shell /bin/bash --command {shlex.quote(line)}"
+        words = ["ssh", "-F", str(self.secrets / "ssh_config"), f"root@{self.label}-{host}", line]
+        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False)
 
     def out(self, host: str, command: str, user: str = "root", timeout: float = 120) -> str:
         """What a command that must succeed printed."""
@@ -51,7 +56,9 @@ class Cluster:
     def command(self, playbook: str, arguments: Sequence[str], inventories: Sequence[str]) -> list[str]:
         files = [COMMON, *(self.inventory / name for name in inventories)]
         sources = [word for file in files for word in ("-i", str(file))]
-        return [f"{sys.prefix}/bin/ansible-playbook", *sources, str(ROOT / playbook), *arguments]
+        # Else each task on each host would look them up in the environment, for its connection alone.
+        known = json.dumps({"local_label": self.label, "local_secrets": str(self.secrets)})
+        return [f"{sys.prefix}/bin/ansible-playbook", *sources, "-e", known, str(ROOT / playbook), *arguments]
 
     def environment(self) -> dict[str, str]:
         return {

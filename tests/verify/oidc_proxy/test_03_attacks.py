@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable
 
 import pytest
 from local import ROOT, Cluster
 from oidc_site import PYTHON
 
 ERRORS = "/var/log/apache2/*error*.log"
+Run = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -19,10 +21,16 @@ def attacks(cluster: Cluster):
     subprocess.run(["docker", "cp", "-q", str(ROOT / "tests/attacks"), f"{cluster.label}-idp:/opt/test/"], check=True)
 
 
-def run(cluster: Cluster, program: str, front: str) -> str:
-    output = cluster.out("idp", f"cd /opt/test/attacks; {PYTHON} {program} {front}", timeout=400)
-    print(f"\n{front}: {output.splitlines()[-1]}")
-    return output
+@pytest.fixture
+def run(cluster: Cluster, record_property: Callable[[str, str], None]) -> Run:
+    """Runs attacks; their count is repeated at the end of all tests (conftest.py)."""
+
+    def run(program: str, front: str) -> str:
+        output = cluster.out("idp", f"cd /opt/test/attacks; {PYTHON} {program} {front}", timeout=400)
+        record_property("attacks", f"{front}: {output.splitlines()[-1]}")
+        return output
+
+    return run
 
 
 def crashes(cluster: Cluster, host: str) -> list[str]:
@@ -30,9 +38,9 @@ def crashes(cluster: Cluster, host: str) -> list[str]:
     return seen.splitlines()
 
 
-def test_no_attack_gets_into_the_front(cluster: Cluster):
+def test_no_attack_gets_into_the_front(cluster: Cluster, run: Run):
     before = cluster.out("front", "systemctl show -p MainPID --value apache2")
-    output = run(cluster, "run.py", "front")
+    output = run("run.py", "front")
     tried, found = map(int, re.fullmatch(r"(\d+) attacks, (\d+) let in", output.splitlines()[-1]).groups())
     assert tried >= 250
     assert found == 0, output
@@ -40,9 +48,9 @@ def test_no_attack_gets_into_the_front(cluster: Cluster):
     assert crashes(cluster, "front") == []
 
 
-def test_the_same_attacks_get_into_a_naive_front(cluster: Cluster):
+def test_the_same_attacks_get_into_a_naive_front(cluster: Cluster, run: Run):
     """Neither more nor fewer than the data say: an attack that works nowhere proves nothing."""
-    run(cluster, "run.py --json /tmp/naive.json", "naive")
+    run("run.py --json /tmp/naive.json", "naive")
     found = json.loads(cluster.out("idp", "cat /tmp/naive.json"))["found"]
     listing = "import json, run; print(json.dumps([a.id + ' ' + a.door for a in run.attacks(['api', 'both', 'web']) if a.door in a.naive]))"
     expected = json.loads(cluster.out("idp", f'{PYTHON} -c "{listing}"'))
@@ -52,12 +60,12 @@ def test_the_same_attacks_get_into_a_naive_front(cluster: Cluster):
     assert sorted(f"{one['id']} {one['door']}" for one in found) == sorted(expected)
 
 
-def test_generated_attacks_do_not_get_into_the_front(cluster: Cluster):
-    output = run(cluster, "generated.py", "front")
+def test_generated_attacks_do_not_get_into_the_front(run: Run):
+    output = run("generated.py", "front")
     assert output.splitlines()[-1].endswith(" 0 properties broken"), output
 
 
-def test_generated_attacks_get_into_a_naive_front(cluster: Cluster):
-    output = run(cluster, "generated.py", "naive")
+def test_generated_attacks_get_into_a_naive_front(run: Run):
+    output = run("generated.py", "naive")
     broken = re.findall(r"broken: (\w+)", output)
     assert {"no_token_with_a_wrong_claim", "no_token_of_another_time", "no_header_of_the_clients_making"} <= set(broken), output

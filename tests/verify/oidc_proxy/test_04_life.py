@@ -132,19 +132,56 @@ print(json.dumps(answers))
 """
 
 
+def certificate(cluster: Cluster, days: int) -> str:
+    """Another one for the front's names and key, by the test site's authority."""
+    pki = Path(os.environ["LOCAL_SECRETS"]) / "pki"
+    command = (
+        f"openssl req -new -key {pki}/front.key -subj /CN=front.site.test -out new.csr && openssl x509 -req -in new.csr "
+        f"-CA {pki}/ca.pem -CAkey {pki}/ca.key -CAcreateserial -days {days} -extfile {pki}/front.names -out new.pem"
+    )
+    subprocess.run(["bash", "-c", command], cwd=cluster.state, check=True, capture_output=True)
+    return (cluster.state / "new.pem").read_text()
+
+
+# What an ACME client does on the host; the authority's part, to fetch the proof by the front's name, is done here, too.
+CLIENT = """#!/bin/sh
+set -e
+echo called >> /root/acme/calls
+proof=/.well-known/acme-challenge/one
+echo proven > /var/lib/deephdc/oidc_proxy/acme$proof
+python3 -c 'import sys, urllib.request; sys.exit(urllib.request.urlopen(sys.argv[1]).read() != b"proven\\n")' http://front.site.test$proof
+rm /var/lib/deephdc/oidc_proxy/acme$proof
+mkdir -p /root/acme/live
+cp /root/acme/new.pem /root/acme/new.key /root/acme/live/
+"""
+
+
+def test_a_certificate_comes_by_an_acme_client(cluster: Cluster):
+    """The next tests' run gives the front another certificate."""
+    made = certificate(cluster, 90)
+    key = (Path(os.environ["LOCAL_SECRETS"]) / "pki/front.key").read_text()
+    cluster.out("front", "umask 077; rm -rf /root/acme; mkdir /root/acme")
+    for name, text in (("new.pem", made), ("new.key", key), ("client", CLIENT)):
+        cluster.out("front", f"umask 077; cat > /root/acme/{name} <<'END'\n{text}\nEND\n")
+    variables = {
+        "oidc_proxy_certificate": "/root/acme/live/new.pem",
+        "oidc_proxy_certificate_key": "/root/acme/live/new.key",
+        "oidc_proxy_acme_command": "sh /root/acme/client",
+    }
+    cluster.playbook(PLAYBOOK, "--limit", "front", variables=variables)
+    serial = "openssl x509 -noout -serial"
+    served = cluster.out("idp", f"openssl s_client -connect front.site.test:443 -servername front.site.test </dev/null 2>&1 | {serial}")
+    assert served == cluster.out("front", f"{serial} -in /root/acme/new.pem")
+    # It is asked again only when the certificate is about to end.
+    assert changed(cluster.playbook(PLAYBOOK, "--limit", "front", variables=variables)) == []
+    assert cluster.out("front", "cat /root/acme/calls") == "called"
+
+
 @pytest.fixture(scope="module")
 def changed_run(cluster: Cluster) -> str:
     """Output of a run with a certificate that ends soon, a limit on refusals and a new backend; the test under load takes them back."""
-    pki = Path(os.environ["LOCAL_SECRETS"]) / "pki"
-    made = cluster.state / "ending"
-    made.mkdir(exist_ok=True)
-    command = (
-        f"openssl req -new -key {pki}/front.key -subj /CN=front.site.test -out front.csr && openssl x509 -req -in front.csr "
-        f"-CA {pki}/ca.pem -CAkey {pki}/ca.key -CAcreateserial -days 5 -extfile {pki}/front.names -out front.pem"
-    )
-    subprocess.run(["bash", "-c", command], cwd=made, check=True, capture_output=True)
     variables = {
-        "oidc_proxy_certificate": (made / "front.pem").read_text(),
+        "oidc_proxy_certificate": certificate(cluster, 5),
         "oidc_proxy_refusals_per_minute": 30,
         "oidc_proxy_backends": "{{ local_backends + [local_backends[0] | combine({'name': 'new', 'path': '/new/'})] }}",
     }

@@ -180,7 +180,8 @@ def test_no_field_of_a_job_reaches_slurm_as_another_one(cluster: Cluster):
     assert watched(cluster, ALICE, job)["state"] in ("completed", "failed")
     text = ask(cluster, ALICE, f"/v1/jobs/{job}/output")[1]["text"]
     assert text.splitlines()[0] == "2001"
-    assert cluster.out("slurm", f"sacct -X -n -P -j {job} -o User,UID") == "ada|2001"
+    # The record of a job that ends at once is whole only after a moment.
+    cluster.until("slurm", f"sacct -X -n -P -j {job} -o User,UID", "ada|2001", 30)
 
 
 # --- what the map can do ---
