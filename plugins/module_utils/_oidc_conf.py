@@ -26,6 +26,8 @@ PAGES = "/var/lib/deephdc/oidc_proxy/pages"
 ACME = "/var/lib/deephdc/oidc_proxy/acme"
 LUA = f"{DIRECTORY}/jwt_times.lua"
 NOW = "X-Deephdc-Now"
+# A session's cookie; the prefix keeps other hosts from setting it.
+COOKIE = "__Host-front"
 # The greatest number that every mod_qos takes: the one of Debian 12 turns greater ones into negative ones.
 MOST_REFUSALS = 32767
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
@@ -61,7 +63,7 @@ def base_url(vhost: t.Mapping[str, t.Any]) -> str:
 
 def cookie(vhost: t.Mapping[str, t.Any], port: int) -> str:
     """Browsers send cookies to every port of a host, so each port has its own name."""
-    return "__Host-front" if vhost["port"] == port else f"__Host-front-{vhost['port']}"
+    return COOKIE if vhost["port"] == port else f"{COOKIE}-{vhost['port']}"
 
 
 def vhosts(backends: t.Sequence[Item], providers: t.Sequence[Item], port: int) -> list[Item]:
@@ -242,7 +244,8 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
     if backend["access"] == "bearer":
         lines.append("RequestHeader unset Cookie")
     else:
-        own = f"(?:{literal(cookie(vhost, port))}|front_state_|mod_auth_openidc_state_)[^=;]*"
+        # Those of all ports: browsers send a name's cookies to each of them, and another provider's session is nobody's business here.
+        own = f"(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_state_)[^=;]*"
         lines.append(f'RequestHeader edit* Cookie "(^|;)\\s*{own}=[^;]*" ""')
     # The client's own never goes on.
     lines.append("RequestHeader unset Authorization")
@@ -271,16 +274,16 @@ def proxied(backend: Item) -> list[str]:
     patience = "connectiontimeout=3 retry=0" if len(upstreams) == 1 else "connectiontimeout=3 retry=5"
     usual = f"timeout={backend['timeout']} {patience}" + (" upgrade=websocket" if backend["websocket"] else "")
     stream = f"flushpackets=on timeout=3600 {patience}"
+    # With a sign that no backend's name has.
+    events_of = backend["name"] + ".events"
     lines = []
     if upstreams[0].startswith("unix:"):
         lines += [f'ProxyPass "{path}{below}" "{upstreams[0]}{below}" {stream}' for below in events]
         return [*lines, f'ProxyPass "{path}" "{upstreams[0]}" {usual}', *with_path(path, upstreams)]
     if events:
-        lines += block(
-            f'Proxy "balancer://{backend["name"]}_events"', [f'BalancerMember "{url.rstrip("/")}" {stream}' for url in upstreams]
-        )
+        lines += block(f'Proxy "balancer://{events_of}"', [f'BalancerMember "{url.rstrip("/")}" {stream}' for url in upstreams])
     lines += block(f'Proxy "balancer://{backend["name"]}"', [f'BalancerMember "{url.rstrip("/")}" {usual}' for url in upstreams])
-    lines += [f'ProxyPass "{path}{below}" "balancer://{backend["name"]}_events/{below}"' for below in events]
+    lines += [f'ProxyPass "{path}{below}" "balancer://{events_of}/{below}"' for below in events]
     return [*lines, f'ProxyPass "{path}" "balancer://{backend["name"]}/"', *with_path(path, upstreams)]
 
 
@@ -365,7 +368,8 @@ def bearer(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[str]:
             f"OIDCOAuthIntrospectionEndpoint {_oidc_metadata.endpoint(provider, 'introspection_endpoint', found)}",
             f"OIDCOAuthIntrospectionEndpointAuth {provider['token_endpoint_auth']}",
             f"OIDCOAuthClientID {provider['introspection_client_id']}",
-            f"OIDCOAuthTokenIntrospectionInterval {provider['introspection_interval']}",
+            # To the module, 0 means never again and -1 each time.
+            f"OIDCOAuthTokenIntrospectionInterval {provider['introspection_interval'] or -1}",
         ]
     lines.append(f"OIDCOAuthVerifyJwksUri {_oidc_metadata.endpoint(provider, 'jwks_uri', found)}")
     if site["module_version"] >= (2, 4, 20):

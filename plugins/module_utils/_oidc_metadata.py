@@ -5,13 +5,23 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 Item = t.Dict[str, t.Any]
 
-# What the generated rules read of the metadata; nothing else is kept.
+# An address that the configuration can hold as it is: what a provider says of itself must not become a directive.
+HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/%-]*)?")
+
+# Where the module sends codes, tokens and secrets of browsers' logins; it reads these addresses itself.
+LOGIN_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri")
+
+# What is read of the metadata; nothing else is kept.
 KEYS = (
     "issuer",
+    "authorization_endpoint",
+    "token_endpoint",
+    "userinfo_endpoint",
     "jwks_uri",
     "introspection_endpoint",
     "claims_supported",
@@ -90,8 +100,15 @@ def metadata_errors(
             "after you made sure that it is the right provider."
         )
     for bearer, key in (("local", "jwks_uri"), ("introspection", "introspection_endpoint")):
-        if provider["bearer"] == bearer and not str(provider[key] or metadata.get(key) or "").startswith("https://"):
-            errors.append(f"{about}: bearer is {bearer}, but the metadata have no {key} with https: choose another way, or give {key}.")
+        if provider["bearer"] == bearer and not HTTPS.fullmatch(str(provider[key] or metadata.get(key) or "")):
+            errors.append(
+                f"{about}: bearer is {bearer}, but the metadata have no {key} that is a plain https address: choose another way or give it."
+            )
+    errors += [
+        f"{about}: its metadata have the {key} {metadata[key]!r}: a login would send secrets there, so it must be https."
+        for key in LOGIN_ENDPOINTS
+        if browser and key in metadata and not str(metadata[key]).startswith("https://")
+    ]
     if browser and provider["pkce"] and "S256" not in (metadata.get("code_challenge_methods_supported") or ()):
         errors.append(
             f"{about}: the metadata do not offer PKCE with S256 (code_challenge_methods_supported): have it switched on there, "

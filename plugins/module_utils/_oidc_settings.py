@@ -11,12 +11,11 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_conf, _oidc_presets
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_conf, _oidc_metadata, _oidc_presets
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 # Names of hosts; neither wildcards nor addresses, because browsers and certificates need a name.
 HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
-HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/%-]*)?")
 PATH = re.compile(r"/([A-Za-z0-9_-][A-Za-z0-9._-]*/)*")
 BELOW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 UPSTREAM = re.compile(r"(unix:(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+\|)?https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?")
@@ -163,7 +162,7 @@ def list_errors(variable: str, value: t.Any, known: t.Mapping[str, t.Any]) -> li
             f"{variable}: {name}: {key} must be a list of texts."
             for key, given in item.items()
             if isinstance(known.get(key), list)
-            and not (plain(given) or (isinstance(given, (list, tuple)) and all(plain(i) for i in given)))
+            and not (plain(given) or (isinstance(given, (list, tuple)) and all(i is not None and plain(i) for i in given)))
         ]
     return list(dict.fromkeys(errors))
 
@@ -188,7 +187,7 @@ def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
         about = f"{variable}: {whole['name']}"
         browser = bool(uses.get(whole["name"], set()) & {"browser", "both"})
         for key in ("issuer", "metadata_url", "jwks_uri", "introspection_endpoint"):
-            if whole[key] and not HTTPS.fullmatch(whole[key]):
+            if whole[key] and not _oidc_metadata.HTTPS.fullmatch(whole[key]):
                 errors.append(f"{about}: {key} is {whole[key]!r}, which is no https address; tokens and keys are fetched over TLS only.")
         if not whole["issuer"]:
             errors.append(f"{about} has no issuer: give it exactly as in the provider's metadata, with or without the slash at its end.")
@@ -240,6 +239,11 @@ def backend_errors(backends: t.Any, providers: t.Any, server_name: str) -> list[
         if item.get("preset") and item["preset"] not in _oidc_presets.PRESETS:
             errors.append(f"{about}: preset is {item['preset']!r}; there are {', '.join(_oidc_presets.PRESETS)}.")
             continue
+        errors += [
+            f"{about}: {key} is there and empty, so it would keep nobody out: name some, or leave the key away."
+            for key in ("scopes", "groups")
+            if key in item and not as_list(item[key])
+        ]
         errors += [f"{about}{sentence}" for sentence in one_backend_errors(backend(item, server_name), by_name)]
     return list(dict.fromkeys(errors or overlap_errors([backend(item, server_name) for item in backends])))
 
@@ -271,6 +275,11 @@ def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterat
             # The signature alone says that the IAM made the token, not for whom.
             what = "local validation" if own["bearer"] == "local" else "introspection"
             yield f" has no audience, so {what} would accept tokens that were made for any other service of this IAM: name its own."
+        if own["client_id"] and own["client_id"] in whole["audience"]:
+            yield (
+                f": audience has the client_id of {own['name']}, which every ID token of the front's logins has: "
+                "choose an address of its own, such as https://front.example.org/api."
+            )
     if whole["access"] == "browser" and (whole["audience"] or whole["scopes"]):
         yield ": audience and scopes are rules for tokens, but access is browser: take them away, or choose both."
     for key in ("audience", "scopes", "groups"):

@@ -121,6 +121,26 @@ print(json.dumps(found))
     assert seen["bob"][0] == 403
 
 
+def test_a_session_is_shown_to_no_other_providers_application(cluster: Cluster):
+    """Browsers send a name's cookies to each of its ports."""
+    records(cluster)
+    status, cookies = on_idp(
+        cluster,
+        """
+import json
+from login import Browser
+browser = Browser()
+assert browser.sign_in("https://front.site.test/web/", "carol").status == 200
+page = browser.sign_in("https://front.site.test:445/other/", "11111111-1111-4111-8111-000000000003")
+print(json.dumps([page.status, browser.cookies["front.site.test"]]))
+""",
+    )
+    assert status == 200 and {"__Host-front", "__Host-front-445"} <= set(cookies)
+    heads = [record["head"] for record in records(cluster)]
+    assert len(heads) == 2
+    assert not any(value in head for value in cookies.values() for head in heads)
+
+
 @pytest.mark.parametrize("what", ["events", "websocket"])
 def test_streams_come_through_with_a_session(cluster: Cluster, what: str):
     program = {

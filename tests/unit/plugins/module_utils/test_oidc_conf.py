@@ -87,6 +87,26 @@ def test_token_methods_get_virtual_hosts_of_their_own() -> None:
     assert "OIDCCookie __Host-front\n" in first
 
 
+def test_no_session_of_any_port_goes_on() -> None:
+    """Browsers send a name's cookies to all of its ports, also to one behind which another provider's upstream lies."""
+    whole = settings()
+    other = {**whole["backends"][0], "name": "asked", "provider": "asked", "path": "/asked/", "scopes": ["x"]}
+    text = conf(backends=[*whole["backends"], other])
+    patterns = re.findall(r'RequestHeader edit\* Cookie "(.*?)" ""', text)
+    assert len(patterns) == 2
+    for pattern in patterns:
+        sent = "__Host-front=one; __Host-front-444=two; front_state_443_ab=three; app=1"
+        assert re.sub(pattern, "", sent).strip("; ") == "app=1"
+
+
+def test_answers_of_introspection_are_believed_as_long_as_the_operator_says() -> None:
+    whole = settings()
+    other = {**whole["backends"][0], "name": "asked", "provider": "asked", "path": "/asked/", "access": "bearer"}
+    for interval, written in ((0, -1), (60, 60)):
+        providers = [whole["providers"][0], {**whole["providers"][1], "introspection_interval": interval}]
+        assert f"OIDCOAuthTokenIntrospectionInterval {written}\n" in conf(providers=providers, backends=[*whole["backends"], other])
+
+
 def test_nothing_of_the_client_goes_on() -> None:
     text = conf()
     place = text[text.index('<Location "/marathon/">') :]
@@ -124,7 +144,7 @@ def test_backends_of_one_upstream_keep_their_own_timeouts() -> None:
         r'<Proxy "balancer://marathon">\s+BalancerMember "http://10.0.0.5:8080" timeout=60 connectiontimeout=3 retry=0\n', text
     )
     assert re.search(r'<Proxy "balancer://other">\s+BalancerMember "http://10.0.0.5:8080" timeout=7 .* upgrade=websocket\n', text)
-    assert text.index('ProxyPass "/marathon/v2/events" "balancer://marathon_events/v2/events"') < text.index('ProxyPass "/marathon/" ')
+    assert text.index('ProxyPass "/marathon/v2/events" "balancer://marathon.events/v2/events"') < text.index('ProxyPass "/marathon/" ')
 
 
 def test_a_socket_is_an_upstream() -> None:
@@ -191,6 +211,9 @@ INDIGO = {"claims_supported": ["sub", "preferred_username", "organisation_name",
     [
         ({}, {"issuer": ISSUER.rstrip("/")}, "write it exactly so"),
         ({}, {"jwks_uri": ""}, "have no jwks_uri"),
+        # A provider must not write our configuration.
+        ({}, {"jwks_uri": 'https://iam.example.org/jwk\nCustomLog "|/bin/sh -c id" x'}, "no jwks_uri that is a plain https address"),
+        ({}, {"token_endpoint": "http://iam.example.org/token"}, "a login would send secrets there"),
         ({}, {"code_challenge_methods_supported": None}, "PKCE"),
         ({"pkce": False}, {"code_challenge_methods_supported": None}, ""),
         ({"bearer": "introspection"}, {"introspection_endpoint": ""}, "have no introspection_endpoint"),

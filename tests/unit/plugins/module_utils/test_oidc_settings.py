@@ -9,6 +9,10 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.oidc_examples import settings
 
 BAD_BACKENDS = [
+    ({"groups": []}, "groups is there and empty"),
+    ({"scopes": ""}, "scopes is there and empty"),
+    ({"groups": [None]}, "groups must be a list of texts"),
+    ({"audience": ["front"]}, "audience has the client_id of iam"),
     ({"audience": None}, "has no audience"),
     ({"audience": None, "provider": "asked"}, "introspection would accept tokens that were made for any other service"),
     ({"provider": "nobody"}, "provider is 'nobody'"),
