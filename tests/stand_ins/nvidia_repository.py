@@ -174,7 +174,7 @@ def main() -> None:
     target = Path(sys.argv[1])
     target.mkdir(parents=True, exist_ok=True)
     for argument in sys.argv[2:]:
-        version, _, broken_from = argument.partition(":")
+        version, _colon, broken_from = argument.partition(":")
         packages_of(target, version, broken_from)
     index(target)
     print(sign(target))

@@ -19,8 +19,8 @@ import re
 import shlex
 import sys
 import threading
-import xml.etree.ElementTree as ElementTree
 from socketserver import ThreadingMixIn
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 from xmlrpc.client import Fault
 from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
@@ -242,7 +242,8 @@ class Oned:
         if len(arguments) != len(signature) + 1:
             raise Fault(TYPE_FAULT, f"{method} has {len(signature) + 1} parameters, not {len(arguments)}")
         for position, (kind, argument) in enumerate(zip("s" + signature, arguments)):
-            if type(argument) is not TYPES[kind]:
+            # True is an integer to Python, and none to oned.
+            if not isinstance(argument, TYPES[kind]) or (isinstance(argument, bool) and TYPES[kind] is not bool):
                 raise Fault(TYPE_FAULT, f"Parameter {position} of {method} is not of type {TYPES[kind].__name__}")
         self.calls.append(method)
         try:

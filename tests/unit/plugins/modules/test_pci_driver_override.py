@@ -48,9 +48,9 @@ class Host:
         file = self.root.path / "var/lib/deephdc/pci_driver_override.json"
         return json.loads(file.read_text()) if file.exists() else None
 
-    def __call__(self, functions=CARD_FUNCTIONS, **options):
+    def __call__(self, functions=None, **options):
         self.events.clear()
-        return self.run(pci_driver_override, functions=list(functions), **options)
+        return self.run(pci_driver_override, functions=list(CARD_FUNCTIONS if functions is None else functions), **options)
 
 
 @pytest.fixture
