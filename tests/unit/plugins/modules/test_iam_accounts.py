@@ -24,7 +24,7 @@ def test_a_failing_creation_keeps_nobody_in(run, fake, monkeypatch, tmp_path):
     monkeypatch.setattr(iam_accounts, "groups", lambda: {"eve": Group(20002, []), "gpu": Group(20000, ["eve"])})
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys/eve").write_text("ssh-ed25519 x\n", encoding="utf-8")
-    fake("systemd-sysusers", "echo no space left >&2; exit 1")
+    fake("systemd-sysusers", "cat > /dev/null; echo no space left >&2; exit 1")
     fake("usermod")
     found = run(
         iam_accounts,
