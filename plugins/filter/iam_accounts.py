@@ -56,7 +56,7 @@ def iam_accounts_known(
     hostvars: t.Any, hosts: list[str], result: str, absent: list[dict[str, t.Any]], settings: dict[str, t.Any]
 ) -> list[str]:
     try:
-        return _iam_plan.active_ids(_iam_plan.newest(seen(hostvars, hosts, result, absent), settings["issuer"]))
+        return _iam_plan.active_ids(_iam_plan.newest(seen(hostvars, hosts, result, absent), settings["issuer"], hosts[0]))
     except Refused:
         return []  # which the plan says
 
@@ -65,9 +65,8 @@ def iam_accounts_plan(
     hostvars: t.Any, hosts: list[str], result: str, absent: list[dict[str, t.Any]], settings: dict[str, t.Any], scim: dict[str, t.Any]
 ) -> dict[str, t.Any]:
     there = seen(hostvars, hosts, result, absent)
-    may_add = "" if hosts[0] in there else f"{hosts[0]}, which keeps the record of accounts, does not answer"
     try:
-        return {**_iam_plan.plan(scim, there, whole(settings), may_add), "read": [host for host in hosts if host in there]}
+        return {**_iam_plan.plan(scim, there, whole(settings), hosts[0]), "read": [host for host in hosts if host in there]}
     except Refused as reason:
         return {"errors": [str(reason)]}
 

@@ -39,6 +39,8 @@ class Steps:
     def __init__(self) -> None:
         # Lines of sysusers.d(5).
         self.made: list[str] = []
+        # They come before all others: what fails later keeps nobody in.
+        self.disabling: list[list[str]] = []
         self.commands: list[list[str]] = []
         self.before: list[str] = []
         self.after: list[str] = []
@@ -88,7 +90,7 @@ def account_steps(found: Steps, user: User | None, account: t.Mapping[str, t.Any
     if not active:
         found.gone.append(name)
         if user is not None and (user.expires != ENDED or user.shell != NOLOGIN):
-            found.commands.append(["usermod", "--expiredate", str(ENDED), "--shell", NOLOGIN, name])
+            found.disabling.append(["usermod", "--expiredate", str(ENDED), "--shell", NOLOGIN, name])
             found.say(f"account {name} uid {uid} enabled", f"account {name} uid {uid} disabled")
         return
     found.present.append({**account, "home": user.home if user else f"{home}/{name}", "gid": user.gid if user else uid})

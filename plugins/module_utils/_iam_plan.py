@@ -14,7 +14,7 @@ import math
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_names
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_scim import shown
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_scim import ID, shown
 
 VERSION = 1
 COMMENT = "Made by deephdc.accelerators, role iam_accounts."
@@ -47,8 +47,13 @@ def parse_record(host: str, text: str) -> dict[str, t.Any] | None:
             record["version"] == VERSION
             and isinstance(record["serial"], int)
             and isinstance(record["issuer"], str)
-            and all(not _iam_names.unfit(each["name"]) and isinstance(each["uid"], int) for each in record["accounts"].values())
-            and all(not _iam_names.unfit(name) and isinstance(each["gid"], int) for name, each in record["groups"].items())
+            and all(is_account(each, record["groups"]) for each in record["accounts"].values())
+            and all(set(each) == {"id", "gid"} for each in record["groups"].values())
+            # A text that was not looked at might be a template to Ansible.
+            and all(ID.fullmatch(one) for one in [*record["accounts"], *(each["id"] for each in record["groups"].values())])
+            and all(not _iam_names.unfit(name) and _iam_names.is_number(number) for name, number in given(record))
+            # Nothing was ever given twice.
+            and all(len(set(column)) == len(column) for column in zip(*given(record)))
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         right = False
@@ -59,9 +64,44 @@ def parse_record(host: str, text: str) -> dict[str, t.Any] | None:
     return {key: record[key] for key in empty_record("")}
 
 
-def newest(hosts: t.Mapping[str, Host], issuer: str) -> dict[str, t.Any]:
-    """The record that counts. Each host has a copy; one that was away has an older one."""
+def given(record: t.Mapping[str, t.Any]) -> list[tuple[str, int]]:
+    """The names and numbers that a record has given to accounts and groups."""
+    accounts = [(each["name"], each["uid"]) for each in record["accounts"].values()]
+    return accounts + [(name, each["gid"]) for name, each in record["groups"].items()]
+
+
+def is_account(entry: t.Mapping[str, t.Any], groups: t.Collection[str]) -> bool:
+    right = set(entry) == {"name", "uid", "active", "groups"} and isinstance(entry["active"], bool) and isinstance(entry["groups"], list)
+    return right and all(local in groups for local in entry["groups"])
+
+
+def agree(first: str, of_first: t.Mapping[str, t.Any], host: str, copy: t.Mapping[str, t.Any]) -> None:
+    """Accounts and groups are added only together with the first host, and before any other one has them.
+
+    So a copy has nothing that the first host's record has not, and a newer one has all of it: another one was changed by hand or by
+    somebody who took over that host, and would decide on all hosts whose account is whose.
+    """
+    known, theirs = identities(of_first), identities(copy)
+    strange = sorted(key for key, value in theirs.items() if known.get(key) != value)
+    lost = sorted(key for key in known if key not in theirs) if copy["serial"] > of_first["serial"] else []
+    if strange or lost:
+        (kind, one), how = (strange or lost)[0], "otherwise than" if strange else "no longer, unlike"
+        raise Refused(
+            f"The record of accounts on {host} has the {kind} {shown(one)} {how} that of {first}, the first host of iam_hosts: "
+            "look who changed it, remove the wrong one of the two records, then run again. Nothing was changed."
+        )
+
+
+def identities(record: t.Mapping[str, t.Any]) -> dict[tuple[str, str], tuple[str, int]]:
+    """What never changes once it was given: an id's name and number, a local group's number."""
+    found = {("id", one): (each["name"], each["uid"]) for one, each in record["accounts"].items()}
+    return {**found, **{("group", name): (name, each["gid"]) for name, each in record["groups"].items()}}
+
+
+def newest(hosts: t.Mapping[str, Host], issuer: str, first: str) -> dict[str, t.Any]:
+    """The record that counts. Each host has a copy; one that was away has an older one. first: the host that keeps the record."""
     best: dict[str, t.Any] = empty_record(issuer)
+    of_first = parse_record(first, hosts[first].record) if first in hosts else None
     of = ""
     for name, host in hosts.items():
         record = parse_record(name, host.record)
@@ -71,6 +111,8 @@ def newest(hosts: t.Mapping[str, Host], issuer: str) -> dict[str, t.Any]:
             raise Refused(
                 f"The accounts on {name} belong to the issuer {shown(record['issuer'])}, not to {issuer}: correct iam_accounts_issuer."
             )
+        if of_first is not None:
+            agree(first, of_first, name, record)
         if record["serial"] == best["serial"] and of and record != best:
             raise Refused(
                 f"The records of accounts on {of} and {name} contradict each other: remove the one that is wrong, then run again."
@@ -174,9 +216,10 @@ def text(value: t.Mapping[str, t.Any]) -> str:
     return "\n" + json.dumps({"comment": COMMENT, **value}, indent=1, sort_keys=True) + "\n"
 
 
-def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.Mapping[str, t.Any], may_add: str) -> dict[str, t.Any]:
-    """hosts: those that were read. may_add: why no account can be added in this run, nothing where it can."""
-    record = newest(hosts, settings["issuer"])
+def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.Mapping[str, t.Any], first: str) -> dict[str, t.Any]:
+    """hosts: those that were read. first: the host that keeps the record, without which no account can be added."""
+    may_add = "" if first in hosts else f"{first}, which keeps the record of accounts, does not answer"
+    record = newest(hosts, settings["issuer"], first)
     ids = resolve(settings["groups"], scim["groups"], record)
     found = Plan()
     numbers = numbers_of(record, hosts, settings)
@@ -211,10 +254,9 @@ def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.M
 
 
 def numbers_of(record: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.Mapping[str, t.Any]) -> Numbers:
-    given = [account["uid"] for account in record["accounts"].values()] + [group["gid"] for group in record["groups"].values()]
     first, last = settings["uid_first"], settings["uid_last"]
     taken = {number for host in hosts.values() for number in [*host.users.values(), *host.groups.values()]}
-    return Numbers(first, last, taken, max((number for number in given if first <= number <= last), default=0))
+    return Numbers(first, last, taken, max((number for _name, number in given(record) if first <= number <= last), default=0))
 
 
 def plan_groups(

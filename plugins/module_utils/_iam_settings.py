@@ -15,8 +15,6 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_limits
 GROUP_KEYS = ("name", "id", "group", "slurm_account")
 # The value of users_from in a policy.
 SOURCE = "iam_accounts"
-# systemd's and the distribution's own numbers, of which nobody and the 16-bit -1 are some.
-FOREIGN = range(60000, 65536)
 URL = re.compile(r"(https?)://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(/[^\s?#]*)?", re.ASCII)
 HERE = ("localhost", "127.0.0.1", "[::1]")
 
@@ -45,7 +43,8 @@ def errors(settings: t.Mapping[str, t.Any], controllers: t.Sequence[str], policy
         )
     found += credential_errors(settings)
     first, last = settings["uid_first"], settings["uid_last"]
-    if not 1000 <= first <= last < 2**31 or (first <= FOREIGN[-1] and last >= FOREIGN[0]):
+    foreign = _iam_names.FOREIGN
+    if not _iam_names.FIRST <= first <= last < 2**31 or (first <= foreign[-1] and last >= foreign[0]):
         found.append(
             f"iam_accounts_uid_first and iam_accounts_uid_last are {first} and {last}: "
             "choose a range from 1000 on that has none of 60000 to 65535, which are the system's."

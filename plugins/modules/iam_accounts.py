@@ -13,6 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Makes, disables and enables any number of accounts, with their groups, home directories and SSH keys, in one module execution.
     C(systemd-sysusers) makes all accounts in one call.
+  - Who goes is disabled, without keys, before anybody is made.
   - Nothing is ever deleted. A disabled account is expired, has no login shell, no keys and none of the groups.
     Its number, files, processes and jobs stay.
   - An account, number or group that somebody else has on the host is left alone and told.
@@ -111,6 +112,7 @@ left:
   sample: ["ada: the uid 20001 belongs to bob"]
 """
 
+import errno
 import grp
 import os
 import pwd
@@ -150,7 +152,7 @@ def groups() -> dict[str, Group]:
     return {entry.gr_name: Group(entry.gr_gid, entry.gr_mem) for entry in grp.getgrall()}
 
 
-def run_steps(module: AnsibleModule, steps: Steps) -> None:
+def make(module: AnsibleModule, steps: Steps) -> None:
     if steps.made:
         code, out, err = module.run_command(["systemd-sysusers", "-"], data="".join(f"{line}\n" for line in steps.made))
         made = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
@@ -160,7 +162,10 @@ def run_steps(module: AnsibleModule, steps: Steps) -> None:
             module.fail_json(
                 msg=f"systemd-sysusers did not make {', '.join(wrong[:5]) or 'all'} as planned ({said}): correct that, and run again."
             )
-    for words in steps.commands:
+
+
+def run(module: AnsibleModule, commands: t.Iterable[list[str]]) -> None:
+    for words in commands:
         code, out, err = module.run_command(words)
         if code != 0:
             said = " ".join((err or out).split())[:500]
@@ -183,9 +188,12 @@ def homes(module: AnsibleModule, steps: Steps) -> None:
 
 
 def make_home(path: str, uid: int, gid: int) -> None:
-    """It appears when it is whole, so that a killed run leaves no half one behind."""
+    """It appears when it is whole, so that a killed run leaves no half one behind.
+
+    Other hosts may make it at the same time where they share the directory.
+    """
     directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".{name}.iam_accounts")
+    temporary = os.path.join(directory, f".{name}.{os.uname().nodename}.iam_accounts")
     shutil.rmtree(temporary, ignore_errors=True)
     os.mkdir(temporary, 0o700)
     if os.path.isdir(SKELETON):
@@ -195,13 +203,22 @@ def make_home(path: str, uid: int, gid: int) -> None:
             os.chown(os.path.join(where, one), uid, gid, follow_symlinks=False)
     os.chmod(temporary, 0o700)
     os.chown(temporary, uid, gid)
-    os.rename(temporary, path)
+    try:
+        os.rename(temporary, path)
+    except OSError as error:
+        # Another host was first.
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        shutil.rmtree(temporary)
 
 
 def keys(module: AnsibleModule, steps: Steps, directory: str) -> None:
     """One file per account. The user's own group may read it, as sshd reads it with the user's rights."""
     for account in steps.present:
         write_keys(module, steps, directory, account, "".join(f"{key}\n" for key in account["keys"]))
+
+
+def remove_keys(module: AnsibleModule, steps: Steps, directory: str) -> None:
     for name in steps.gone:
         path = os.path.join(directory, name)
         if os.path.lexists(path):
@@ -250,8 +267,11 @@ def main() -> None:
     given = module.params
     steps = _iam_local.steps(users(), groups(), given["accounts"], given["groups"], given["home"], given["shell"])
     try:
+        remove_keys(module, steps, given["keys_directory"])
         if not module.check_mode:
-            run_steps(module, steps)
+            run(module, steps.disabling)
+            make(module, steps)
+            run(module, steps.commands)
         keys(module, steps, given["keys_directory"])
         if given["make_homes"]:
             homes(module, steps)

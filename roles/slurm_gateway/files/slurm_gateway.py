@@ -11,6 +11,7 @@ usage: slurm_gateway.py    with the settings below in its environment, and the l
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -27,10 +28,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from gateway_accounts import Account
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 # Bytes of a request: a script and what stands around it.
 BODY_LIMIT = 1024 * 1024
+# Seconds in which all of it must be here: each request that is not takes one of the few places.
+BODY_TIME = 20
 # A subject is at most 255 characters of ASCII (OpenID Connect Core, 2).
 IDENTITY = re.compile(r"[!-~]{1,255}")
 # How far back a list of jobs goes, in SLURM's words.
@@ -50,8 +54,22 @@ class Settings(t.NamedTuple):
     output: str = "/run/slurm_gateway/output.socket"
 
 
+async def whole_body(receive: Receive, declared: int) -> bytes:
+    """A request's body; one that is too long is not read to its end."""
+    body, more = bytearray(), True
+    while more and max(len(body), declared) <= BODY_LIMIT:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    if more or len(body) > BODY_LIMIT:
+        raise HTTPException(413, f"A request may have {BODY_LIMIT} bytes at most.")
+    return bytes(body)
+
+
 class BodyLimit:
-    """Reads the body before anything else does, and refuses one that is too long without reading it to its end."""
+    """Reads the body before anything else does, and refuses one that is too long or too slow."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -60,16 +78,16 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        declared = dict(scope["headers"]).get(b"content-length", b"0")
-        body, more = b"", True
-        while more and len(body) <= BODY_LIMIT and int(declared) <= BODY_LIMIT:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-        if more or len(body) > BODY_LIMIT:
-            answer = JSONResponse({"detail": f"A request may have {BODY_LIMIT} bytes at most."}, 413, headers={"Connection": "close"})
-            await answer(scope, receive, send)
+        declared = int(dict(scope["headers"]).get(b"content-length", b"0"))
+        try:
+            body = await asyncio.wait_for(whole_body(receive, declared), BODY_TIME)
+        except ClientDisconnect:
+            return
+        except asyncio.TimeoutError:
+            await refusal(408, f"A request must be here within {BODY_TIME} seconds.")(scope, receive, send)
+            return
+        except HTTPException as error:
+            await refusal(error.status_code, error.detail)(scope, receive, send)
             return
         waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -77,6 +95,11 @@ class BodyLimit:
             return waiting.pop() if waiting else await receive()
 
         await self.app(scope, replay, send)
+
+
+def refusal(status: int, text: str) -> JSONResponse:
+    """Ends the connection, as the rest of the request may still come."""
+    return JSONResponse({"detail": text}, status, headers={"Connection": "close"})
 
 
 def identity(request: fastapi.Request) -> tuple[str, str]:

@@ -23,7 +23,7 @@ import gateway_accounts
 REQUEST_LIMIT = 16 * 1024
 # Bytes of one answer.
 PART = 1024 * 1024
-PATH = re.compile(r"/.*/slurm-[0-9]+\.out", re.DOTALL)
+PATH = re.compile(r"/(?:.*/)?slurm-[0-9]+\.out", re.DOTALL)
 
 
 class Unreadable(Exception):

@@ -213,7 +213,8 @@ def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: 
 )
 def test_health_check_names_the_gpu(cluster: Cluster, answer: str, words: str):
     cluster.out("gpu2", HEALTH)
-    assert reason(cluster, "gpu2").startswith("idle")
+    # A node is busy until the last job's epilog has ended.
+    cluster.until("ctl", "sinfo -h -n gpu2 -p all -o %T", "idle")
     put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", answer)
     cluster.out("gpu2", HEALTH)
     assert f"accelerators: {words}" in reason(cluster, "gpu2")

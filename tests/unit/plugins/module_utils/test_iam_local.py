@@ -32,20 +32,19 @@ def test_new_accounts_are_made_in_one_call():
 
 def test_nothing_to_do():
     found = steps()
-    assert (found.made, found.commands, found.before, found.after, found.left) == ([], [], [], [], [])
+    assert (found.made, found.disabling + found.commands, found.before, found.after, found.left) == ([], [], [], [], [])
 
 
 def test_disabled_and_back():
     out = {**EVE, "active": False}
     found = steps((ADA, out))
-    assert found.commands == [
-        ["usermod", "--expiredate", str(ENDED), "--shell", "/usr/sbin/nologin", "eve"],
-        ["gpasswd", "--members", "ada", "gpu"],
-    ]
+    assert found.disabling == [["usermod", "--expiredate", str(ENDED), "--shell", "/usr/sbin/nologin", "eve"]]
+    assert found.commands == [["gpasswd", "--members", "ada", "gpu"]]
     assert found.gone == ["eve"]
     disabled = {**USERS, "eve": USERS["eve"]._replace(expires=ENDED, shell="/usr/sbin/nologin")}
     gone = {**GROUPS, "gpu": Group(20000, ["ada"])}
-    assert steps((ADA, out), disabled, gone).commands == []
+    later = steps((ADA, out), disabled, gone)
+    assert later.disabling == later.commands == []
     assert steps((ADA, EVE), disabled, gone).commands[0] == ["usermod", "--expiredate", "", "--shell", "/bin/bash", "eve"]
 
 
@@ -63,7 +62,8 @@ def test_accounts_and_numbers_of_others_are_left_alone():
     assert found.left == ["ada: an account ada with the uid 1000 exists, which is not ours", "eve: the uid 20002 belongs to mallory"]
     assert (found.made, found.commands, found.present) == ([], [], [])
     out = [{**ADA, "active": False}]
-    assert steps(out, {"ada": USERS["ada"]._replace(uid=1000)}, {}, ()).commands == []
+    foreign = steps(out, {"ada": USERS["ada"]._replace(uid=1000)}, {}, ())
+    assert foreign.disabling == foreign.commands == []
 
 
 def test_expiries():

@@ -21,9 +21,9 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.ia
 ADA, BOB, EVE = person("ada"), person("bob", "g-gpu", "g-ml"), person("eve", "g-other")
 
 
-def plan(people, hosts=None, groups=None, may_add="", **settings):
+def plan(people, hosts=None, groups=None, first="ctl", **settings):
     return _iam_plan.plan(
-        {"users": people, "groups": GROUPS if groups is None else groups}, hosts or {"ctl": host()}, {**SETTINGS, **settings}, may_add
+        {"users": people, "groups": GROUPS if groups is None else groups}, hosts or {"ctl": host()}, {**SETTINGS, **settings}, first
     )
 
 
@@ -162,7 +162,9 @@ def test_nobody_empties_a_site_at_once(first):
 def test_a_group_that_is_no_longer_declared_is_left_by_all(first):
     found = plan([ADA, BOB], hosts_with(first), disable_limit=0)
     assert members(found) == members(first)
-    found = _iam_plan.plan({"users": [ADA, BOB], "groups": GROUPS}, hosts_with(first), {**SETTINGS, "groups": SETTINGS["groups"][:1]}, "")
+    found = _iam_plan.plan(
+        {"users": [ADA, BOB], "groups": GROUPS}, hosts_with(first), {**SETTINGS, "groups": SETTINGS["groups"][:1]}, "ctl"
+    )
     assert members(found) == {"gpu": ["ada", "bob"], "ml": []}
 
 
@@ -183,7 +185,7 @@ def test_a_group_by_its_id(first):
     declared = [{"name": "deep/gpu", "group": "gpu", "id": "g2"}, SETTINGS["groups"][1]]
     renamed = [{"id": "g2", "name": "deep/gpus"}, GROUPS[1]]
     found = _iam_plan.plan(
-        {"users": [person("ada", "g2"), BOB], "groups": renamed}, hosts_with(first), {**SETTINGS, "groups": declared}, ""
+        {"users": [person("ada", "g2"), BOB], "groups": renamed}, hosts_with(first), {**SETTINGS, "groups": declared}, "ctl"
     )
     assert members(found)["gpu"] == ["ada"]
 
@@ -195,21 +197,85 @@ def test_a_local_group_that_was_there_before():
 
 def test_without_the_host_of_the_record_nobody_is_added(first):
     hosts = {"gpu1": hosts_with(first)["ctl"]}
-    found = plan([person("ada", active=False), BOB, person("carl")], hosts, may_add="ctl does not answer")
+    found = plan([person("ada", active=False), BOB, person("carl")], hosts)
     assert accounts(found) == {"ada": (20002, False), "bob": (20003, True)}
-    assert "no account for carl yet: ctl does not answer" in told(found)
+    assert "no account for carl yet: ctl, which keeps the record of accounts, does not answer" in told(found)
 
 
 def test_the_newest_record_counts(first):
     later = plan([ADA, BOB, person("carl")], hosts_with(first))
     assert json.loads(later["record"])["serial"] == 2
-    hosts = {"ctl": host(first["record"]), "gpu1": host(later["record"]), "gpu2": host()}
+    hosts = {"ctl": host(later["record"]), "gpu1": host(first["record"]), "gpu2": host()}
     assert plan([ADA, BOB, person("carl")], hosts)["record"] == later["record"]
-    other = first["record"].replace("20003", "20009")
-    with pytest.raises(Refused, match="ctl and gpu1 contradict each other"):
-        plan([ADA, BOB], {"ctl": host(first["record"]), "gpu1": host(other)})
     with pytest.raises(Refused, match="belong to the issuer"):
         plan([ADA], hosts, issuer="https://iam.example.org")
+    # Disabled while the first host was away.
+    without = plan([BOB], {"gpu1": hosts_with(first)["ctl"]})
+    assert plan([BOB], {**hosts_with(first), "gpu1": host(without["record"])})["record"] == without["record"]
+    with pytest.raises(Refused, match="ctl and gpu1 contradict each other"):
+        plan([ADA, BOB], {"ctl": host(first["record"]), "gpu1": host(first["record"].replace("true", "false"))})
+    # The first host lost its record: a copy is as good.
+    assert plan([ADA, BOB], {"ctl": host(), "gpu1": host(first["record"])})["record"] == first["record"]
+
+
+def changed(record, serial=99, accounts=None, groups=None):
+    """A record as whoever took over a host writes it."""
+    own = json.loads(record)
+    own.update(serial=serial, accounts={**own["accounts"], **(accounts or {})}, groups={**own["groups"], **(groups or {})})
+    for part in ("accounts", "groups"):
+        own[part] = {key: value for key, value in own[part].items() if value}
+    return host(json.dumps(own))
+
+
+BOSS = {"name": "boss", "uid": 1000, "active": True, "groups": []}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"accounts": {"id-eve": BOSS}}, "has the id id-eve otherwise than"),
+        ({"accounts": {"id-ada": BOSS}}, "has the id id-ada otherwise than"),
+        ({"accounts": {"id-ada": {**BOSS, "name": "ada"}}}, "has the id id-ada otherwise than"),
+        ({"accounts": {"id-ada": {**BOSS, "uid": 20002}}}, "has the id id-ada otherwise than"),
+        ({"groups": {"boss": {"id": "g-other", "gid": 1000}}}, "has the group boss otherwise than"),
+        ({"groups": {"gpu": {"id": "g-gpu", "gid": 1000}}}, "has the group gpu otherwise than"),
+        ({"accounts": {"id-ada": None}}, "has the id id-ada no longer, unlike"),
+        ({"groups": {"ml": None}, "accounts": {"id-bob": None}}, "has the group ml no longer, unlike"),
+        # However old it says to be.
+        ({"serial": 0, "accounts": {"id-eve": BOSS}}, "has the id id-eve otherwise than"),
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_no_host_but_the_first_decides_whose_account_is_whose(first, change, sentence, before):
+    """boss is an account that all hosts have with this number, and eve's keys would be boss's."""
+    own = hosts_with(first)["ctl"]
+    there = {"ctl": own._replace(users={**own.users, "boss": 1000}), "gpu1": changed(first["record"], **change)}
+    there = dict(reversed(there.items())) if before else there
+    with pytest.raises(Refused, match=f"record of accounts on gpu1 {sentence} that of ctl.* Nothing was changed"):
+        plan([ADA, BOB, person("eve")], there)
+
+
+def test_an_old_copy_has_less(first):
+    assert plan([ADA, BOB], {**hosts_with(first), "gpu1": changed(first["record"], 0, {"id-bob": None})})["record"] == first["record"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"accounts": {"id-eve": {**BOSS, "uid": uid}}} for uid in (0, 999, 60000, 65534, 65535, -1, 2**31, 20002, "1000", 1000.5)),
+        *({"groups": {"boss": {"id": "g-other", "gid": gid}}} for gid in (0, 27, 999, 61184, 20000)),
+        *(
+            {"accounts": {"id-eve": {**BOSS, **own}}}
+            for own in ({"name": "gpu"}, {"name": "ada"}, {"active": 1}, {"groups": ["sudo"]}, {"x": 1})
+        ),
+        *({"accounts": {one: BOSS}} for one in ("", "{{ 7*7 }}", "a b", "a\n")),
+        {"groups": {"boss": {"id": "{{ 7*7 }}", "gid": 1000}}},
+    ],
+)
+def test_a_record_that_no_run_can_have_written(first, change):
+    for there in ({"ctl": changed(first["record"], **change)}, {**hosts_with(first), "ctl2": changed(first["record"], **change)}):
+        with pytest.raises(Refused, match="is damaged"):
+            plan([ADA, BOB], there)
 
 
 @pytest.mark.parametrize("change", [("ada", "root"), ('"uid": 20002', '"uid": "0"'), ('"version": 1', '"version": 2'), ("{", "[")])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
@@ -248,6 +249,38 @@ def test_ten_megabytes_are_refused_without_reading_them(site: Site) -> None:
     assert site.asked == []
 
 
+@pytest.mark.parametrize("pause", [0.01, 60], ids=["byte by byte", "nothing more"])
+def test_a_slow_body_is_given_up(service: types.ModuleType, monkeypatch: pytest.MonkeyPatch, pause: float) -> None:
+    """Byte by byte it would go on for hours, and each pause alone is short."""
+    monkeypatch.setattr(service, "BODY_TIME", 0.2)
+    sent: list[t.Any] = []
+
+    async def app(*_arguments: t.Any) -> None:
+        raise AssertionError("a request that is not whole was passed on")
+
+    async def receive() -> dict[str, t.Any]:
+        await asyncio.sleep(pause)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: dict[str, t.Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(b"content-length", b"1000")]}
+    asyncio.run(asyncio.wait_for(service.BodyLimit(app)(scope, receive, send), 10))
+    assert sent[0]["status"] == 408 and (b"connection", b"close") in sent[0]["headers"]
+    assert json.loads(sent[1]["body"]) == {"detail": "A request must be here within 0.2 seconds."}
+
+
+def test_who_is_gone_gets_no_answer(service: types.ModuleType) -> None:
+    async def gone(*_arguments: t.Any) -> dict[str, t.Any]:
+        return {"type": "http.disconnect"}
+
+    async def never(*_arguments: t.Any) -> None:
+        raise AssertionError("a request that is not whole was passed on or answered")
+
+    asyncio.run(service.BodyLimit(never)({"type": "http", "headers": []}, gone, never))
+
+
 def test_only_the_operations_are_there(site: Site) -> None:
     described = site.client.get("/openapi.json").json()
     operations = {f"{method.upper()} {path}" for path, methods in described["paths"].items() for method in methods}
@@ -420,6 +453,18 @@ def test_only_a_plain_file_of_that_name_is_an_output(reader: types.ModuleType, t
     for path in ("slurm-1.out", "slurm-2.out", "slurm-3.out", "slurm-4.out", "secret", "slurm-1.out/../secret", "slurm-1.out\0"):
         head, content = read(reader, f"{tmp_path}/{path}")
         assert set(head) == {"error"} and content == b""
+
+
+@pytest.mark.parametrize("directory", ["/", "/home/ada"])
+def test_the_output_of_a_job_in_any_directory_is_asked_for(
+    service: types.ModuleType, reader: types.ModuleType, monkeypatch: pytest.MonkeyPatch, directory: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(reader, "part", lambda path, offset: (asked.append(path) or 1, b"x"))
+    path = service.gateway_jobs.output_path(directory, 7)
+    assert read(reader, path) == ({"size": 1}, b"x") and asked == [os.path.join(directory, "slurm-7.out")]
+    for wrong in ("slurm-7.out", "/xslurm-7.out", "/slurm-7.out/x", "/slurm-.out", "/slurm-7.out\n"):
+        assert set(read(reader, wrong)[0]) == {"error"}
 
 
 @pytest.mark.parametrize(
