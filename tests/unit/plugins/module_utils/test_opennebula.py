@@ -178,19 +178,20 @@ def test_right_wishes():
     assert _opennebula.inventory_errors([{"name": "x", "type": "t4", "attributes": MACHINE}], [{"user": "a", "limit": 1}]) == []
 
 
-class TestPlan:
-    HOSTVARS = {  # noqa: RUF012
-        "kvm2": {
-            "opennebula_host_name": "kvm2.site",
-            "ansible_facts": {"accelerators": [passed(0, type="t4", device_id="1eb8"), gpu(1)]},
-        },
-        "kvm1": {"ansible_facts": {"accelerators": [passed(0), passed(1)]}},
-        "kvm3": {"opennebula_host_name": "", "ansible_facts": {"accelerators": []}},
-        "front": {},
-    }
+HOSTVARS = {
+    "kvm2": {
+        "opennebula_host_name": "kvm2.site",
+        "ansible_facts": {"accelerators": [passed(0, type="t4", device_id="1eb8"), gpu(1)]},
+    },
+    "kvm1": {"ansible_facts": {"accelerators": [passed(0), passed(1)]}},
+    "kvm3": {"opennebula_host_name": "", "ansible_facts": {"accelerators": []}},
+    "front": {},
+}
 
+
+class TestPlan:
     def plan(self, templates, **hostvars):
-        hostvars = hostvars or self.HOSTVARS
+        hostvars = hostvars or HOSTVARS
         return _opennebula.plan(hostvars, [name for name in hostvars if name != "front"], templates)
 
     def test_hosts_and_filter(self):
