@@ -21,6 +21,8 @@ print(json.dumps(seen))
 time.sleep(SECONDS)
 PY"""
 OPEN = (0, 6)
+# Runs until tell() ends it, so that a test neither waits for it nor outlasts it.
+UNTIL_TOLD = "timeout 1500 bash -c 'until rm /tmp/end-$SLURM_JOB_ID 2>/dev/null; do sleep 0.2; done' && echo survived"
 
 
 def look(seconds: float = 0) -> str:
@@ -31,6 +33,11 @@ def submit(cluster: Cluster, options: str, program: str) -> str:
     """Job id of a batch job of ada's whose output is shared by no file system: it is read where it ran."""
     script = f'cat > job.sh <<"END"\n#!/bin/bash\n{program}\nEND\nsbatch --parsable --output=/tmp/job-%A_%a.out {options} job.sh'
     return cluster.out("login", script, user="ada")
+
+
+def tell(cluster: Cluster, node: str, job: str) -> None:
+    """The file stays until the job has seen it: a batch script may start well after its job is RUNNING."""
+    cluster.out(node, f"install --owner=ada /dev/null /tmp/end-{job}")
 
 
 def ended(cluster: Cluster, job: str, tasks: int = 1, seconds: float = 90) -> list[dict[str, str]]:

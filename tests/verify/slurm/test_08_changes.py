@@ -10,21 +10,13 @@ import subprocess
 
 import pytest
 from local import ROOT, Cluster, changed
-from slurm_jobs import ended, look, opened, submit
+from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 
 SITE = "playbooks/slurm.yml"
 WITH_ADDED = ("hosts.yml", "added_node.yml")
 # Of an installed cluster: what a run compares and restarts.
 INSTALLED = ("--skip-tags", "install,validate")
 NODES = ("--tags", "slurm_cluster,slurm_node", *INSTALLED)
-
-
-# A job that runs until it is told to end, so that a test neither waits for it nor outlasts it.
-TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
-
-
-def until_told(words: str) -> str:
-    return f"timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo {words}"
 
 
 def started(cluster: Cluster, host: str, unit: str) -> str:
@@ -36,7 +28,7 @@ def test_check_mode_on_a_cluster_predicts_nothing(cluster: Cluster):
 
 
 def test_a_node_is_added_under_limit_while_a_job_runs(cluster: Cluster):
-    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", until_told("survived"))
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     before = {name: started(cluster, name, "slurmd") for name in ("gpu1", "gpu2")}
     lines = cluster.out("ctl", "grep -c . /etc/slurm/slurm.conf")
@@ -55,7 +47,7 @@ def test_a_node_is_added_under_limit_while_a_job_runs(cluster: Cluster):
         assert cluster.out(name, "sha256sum < /var/lib/slurm/slurmd/conf-cache/slurm.conf") == wanted, name
     # A job over old and new nodes: they know each other.
     assert cluster.out("login", "srun --time=1 --nodes=2 --nodelist=gpu2,gpu3 hostname | sort", user="ada").split() == ["gpu2", "gpu3"]
-    cluster.out("gpu1", TELL)
+    tell(cluster, "gpu1", job)
     (row,) = ended(cluster, job)
     assert row["State"] == "COMPLETED"
     assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{job}_4294967294.out")
@@ -174,13 +166,13 @@ def test_runs_that_are_killed_are_completed_by_a_plain_one(cluster: Cluster):
     cluster.playbook(SITE, *INSTALLED, inventories=WITH_ADDED, variables=change)
     assert snapshot(cluster) != before
 
-    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu3", until_told("survived"))
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu3", UNTIL_TOLD)
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     for _number in range(3):
         # Nearly all of its tasks: the last that may be hit starts the nodes' daemons.
         print("killed during:", cluster.killed_playbook(SITE, chance, 72, *INSTALLED, inventories=WITH_ADDED))
     cluster.playbook(SITE, *INSTALLED, inventories=WITH_ADDED)
     assert {k: v for k, v in snapshot(cluster).items() if k != "nodes"} == {k: v for k, v in before.items() if k != "nodes"}
-    cluster.out("gpu3", TELL)
+    tell(cluster, "gpu3", job)
     (row,) = ended(cluster, job)
     assert row["State"] == "COMPLETED", "the job ran through it all"

@@ -12,13 +12,11 @@ from typing import Any
 import pytest
 import yaml
 from local import COMMON, ROOT, Cluster, changed
-from slurm_jobs import ended, submit
+from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
 SITE = "playbooks/slurm.yml"
 # The policy is the controller's business alone.
 ACCOUNTS = ("--tags", "slurm_cluster", "--limit", "ctl")
-TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
-UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived"
 
 POLICY: dict[str, Any] = {
     "qos": [
@@ -79,7 +77,6 @@ def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory):
     job = submit(cluster, "--time=20 --gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")
     yield file, job
-    cluster.run("gpu1", TELL)
     cluster.run("ctl", "scancel --user=ada; scancel --user=eve")
     cluster.until("ctl", "squeue -h | wc -l", "0")
     cluster.playbook(SITE, *ACCOUNTS, inventories=inventories(cluster), variables={"slurm_cluster_policy_purge": True})
@@ -185,6 +182,6 @@ def test_purge_removes_what_is_not_named_but_nothing_that_jobs_need(cluster: Clu
 
 def test_the_job_of_before_it_all_completes(cluster: Cluster, site: tuple[Path, str]):
     _file, job = site
-    cluster.out("gpu1", TELL)
+    tell(cluster, "gpu1", job)
     (row,) = ended(cluster, job)
     assert row["State"] == "COMPLETED" and "gres/gpu:a100=1" in row["AllocTRES"]

@@ -6,17 +6,10 @@ import subprocess
 import time
 
 from local import Cluster, changed
-from slurm_jobs import ended, look, opened, submit
+from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 
 SITE = "playbooks/slurm.yml"
 STATE = "/srv/slurm/state"
-
-# A job that runs until it is told to end, so that a test neither waits for it nor outlasts it.
-TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
-
-
-def until_told(words: str) -> str:
-    return f"timeout 900 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo {words}"
 
 
 def docker(*words: str) -> None:
@@ -63,8 +56,8 @@ def test_accounting_goes_on_without_the_first_slurmdbd(cluster: Cluster):
 
 
 def test_the_backup_takes_over_and_gives_back_while_a_job_runs(cluster: Cluster):
-    long = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", until_told("survived"))
-    short = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu2", until_told("ended meanwhile"))
+    long = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
+    short = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu2", UNTIL_TOLD)
     for job in (long, short):
         cluster.until("ctl1", f"squeue -h -j {job} -o %T", "RUNNING")
         saved(cluster, job)
@@ -72,13 +65,14 @@ def test_the_backup_takes_over_and_gives_back_while_a_job_runs(cluster: Cluster)
     docker("kill", f"{cluster.label}-ctl1")
     began = time.monotonic()
     try:
-        cluster.out("gpu2", TELL)
+        tell(cluster, "gpu2", short)
         cluster.until("login", "timeout 20 squeue -h -o %i", long, seconds=90)
         print(f"the backup answered after {time.monotonic() - began:.0f} s")
         assert cluster.out("login", f"squeue -h -j {long} -o %T") == "RUNNING"
         # The backup slurmdbd first gives up on connections to the dead host.
         cluster.until("login", "timeout 20 sacctmgr -n list cluster format=cluster%30", f"day2_{cluster.release}", seconds=120)
-        assert ended(cluster, short)[0]["State"] == "COMPLETED"
+        # Its end has waited for a controller and for a slurmdbd.
+        assert ended(cluster, short, seconds=240)[0]["State"] == "COMPLETED"
         new = submit(cluster, "--gres=gpu:a100:2 --nodelist=gpu2", look())
         assert ended(cluster, new)[0]["State"] == "COMPLETED"
         assert len(opened(cluster, "gpu2", new)) == 2
@@ -95,7 +89,7 @@ def test_the_backup_takes_over_and_gives_back_while_a_job_runs(cluster: Cluster)
     cluster.until("login", f"timeout 20 squeue -h -j {long} -o %T", "RUNNING")
 
     assert changed(cluster.playbook(SITE, "--tags", "slurm_database,slurm_controller,slurm_cluster", "--skip-tags", "install")) == []
-    cluster.out("gpu1", TELL)
+    tell(cluster, "gpu1", long)
     (row,) = ended(cluster, long)
     assert (row["State"], row["ExitCode"]) == ("COMPLETED", "0:0")
     assert "gres/gpu:a100=1" in row["AllocTRES"] and int(row["ElapsedRaw"]) >= time.monotonic() - began - 5
@@ -124,7 +118,7 @@ def test_slurmctld_does_not_start_without_its_state(cluster: Cluster):
 
 def test_the_state_is_moved_while_a_job_runs(cluster: Cluster):
     """To another directory and back; slurmctld never runs on the outdated one."""
-    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", until_told("survived"))
+    job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl1", f"squeue -h -j {job} -o %T", "RUNNING")
     moved = {"slurm_controller_state_directory": "/srv/slurm/moved"}
     cluster.playbook(SITE, "--tags", "slurm_controller,slurm_cluster", variables=moved)
@@ -137,6 +131,6 @@ def test_the_state_is_moved_while_a_job_runs(cluster: Cluster):
     cluster.out("ctl1", f"rm -r {STATE}")
     cluster.playbook(SITE, "--tags", "slurm_controller,slurm_cluster")
     assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
-    cluster.out("gpu1", TELL)
+    tell(cluster, "gpu1", job)
     assert ended(cluster, job)[0]["State"] == "COMPLETED"
     cluster.out("ctl1", "rm -r /srv/slurm/moved")

@@ -7,13 +7,10 @@ import random
 from pathlib import Path
 
 from local import Cluster, changed
-from slurm_jobs import submit
+from slurm_jobs import UNTIL_TOLD, submit, tell
 
 CONTROLLER = "ctl1"
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
-# A job that runs until it is told to end, so that a test neither waits for it nor outlasts it.
-UNTIL_TOLD = "timeout 500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done'"
-TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
 
 
 def states(cluster: Cluster) -> dict[str, str]:
@@ -54,7 +51,7 @@ def test_draining_waits_for_jobs_and_ends_none(cluster: Cluster):
     assert states(cluster) == {"gpu1": "draining new power supply", "gpu2": "drained fan is loud"}
     assert cluster.out(CONTROLLER, f"squeue -h -j {job} -o %T") == "RUNNING"
 
-    cluster.out("gpu1", TELL)
+    tell(cluster, "gpu1", job)
     completed(cluster, job)
     assert changed(cluster.playbook("playbooks/slurm_drain.yml", variables={**request, "slurm_drain_wait": 30})) == []
     assert states(cluster)["gpu1"] == "drained new power supply"
@@ -147,7 +144,7 @@ def test_a_node_with_jobs_or_the_last_one_is_not_removed(cluster: Cluster):
     output = cluster.playbook("playbooks/slurm_remove_node.yml", variables={"slurm_remove_nodes": "gpu[1-2]"}, succeeds=False)
     assert "Not without gpu1, gpu2: The inventory has no host in the group slurm_nodes" in told(output)
     assert states(cluster) == {"gpu1": "idle none", "gpu2": "draining leaves the cluster"}
-    cluster.out("gpu2", TELL)
+    tell(cluster, "gpu2", job)
     completed(cluster, job)
 
 

@@ -10,24 +10,19 @@ from pathlib import Path
 
 import pytest
 from local import Cluster, changed
-from slurm_jobs import ended, look, submit
+from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
 
 SITE = "playbooks/slurm.yml"
 BACKUP = "playbooks/slurm_backup.yml"
 RESTORE = "playbooks/slurm_restore.yml"
 DIRECTORY = "/var/backups/slurm"
 STATE = "/srv/slurm/state"
-TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
 
 
 @pytest.fixture(scope="module")
 def job(cluster: Cluster) -> str:
     """A GPU job that runs until it is told to end."""
-    number = submit(
-        cluster,
-        "--gres=gpu:a100:1 --nodelist=gpu1",
-        "timeout 900 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived",
-    )
+    number = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
     # slurmctld saves its state some seconds after a change.
     since = cluster.out("ctl1", f"date +%s; sleep 1; scontrol update JobId={number} Comment=saved")
@@ -92,7 +87,7 @@ def test_a_cluster_comes_back_on_empty_hosts_with_its_running_job(cluster: Clust
     cluster.playbook(RESTORE, "--skip-tags", "validate", variables={"slurm_restore_from": str(backup)})
     assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
     assert cluster.out("login", "sacctmgr -nP show assoc format=account,user,grptres | sort") == before
-    cluster.out("gpu1", TELL)
+    tell(cluster, "gpu1", job)
     (row,) = ended(cluster, job)
     assert row["State"] == "COMPLETED" and "gres/gpu:a100=1" in row["AllocTRES"]
     assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{job}_4294967294.out")

@@ -7,10 +7,9 @@ import time
 
 import pytest
 from local import Cluster, changed
-from slurm_jobs import ended, submit
+from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
 SITE = "playbooks/slurm.yml"
-UNTIL_TOLD = "timeout 1500 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived"
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def job(cluster: Cluster):
     cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
     yield number
     assert cluster.out("ctl1", f"squeue -h -j {number} -o %T") == "RUNNING"
-    cluster.out("gpu1", "touch /tmp/end-now; sleep 1; rm /tmp/end-now")
+    tell(cluster, "gpu1", number)
     (row,) = ended(cluster, number)
     assert row["State"] == "COMPLETED"
     assert "gres/gpu:a100=1" in row["AllocTRES"]

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from local import Cluster, changed
-from slurm_jobs import ended, look, submit
+from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
 
 SITE = "playbooks/slurm.yml"
 UPGRADE = "playbooks/slurm_upgrade.yml"
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
 # The suite after the hosts' own one, and the release of SLURM in it. Its index may be out of date on a mirror.
 NEXT = {"bookworm": ("trixie", "24.11"), "trixie": ("forky", "26.05")}
-TELL = "touch /tmp/end-now; sleep 1; rm /tmp/end-now"
 
 
 def variables(cluster: Cluster) -> dict[str, Any]:
@@ -81,7 +80,7 @@ def test_the_next_release_comes_while_a_job_runs_or_is_refused(cluster: Cluster)
     job = submit(
         cluster,
         "--gres=gpu:a100:1 --nodelist=gpu1",
-        "timeout 900 bash -c 'until [ -e /tmp/end-now ]; do sleep 0.2; done' && echo survived",
+        UNTIL_TOLD,
     )
     cluster.until("ctl1", f"squeue -h -j {job} -o %T", "RUNNING")
 
@@ -93,7 +92,7 @@ def test_the_next_release_comes_while_a_job_runs_or_is_refused(cluster: Cluster)
         # gpu1 waits for it, and for nothing else.
         cluster.until("login", "sinfo -h -n gpu1 -p all -o %T", "drain", seconds=400)
         assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
-        cluster.out("gpu1", TELL)
+        tell(cluster, "gpu1", job)
 
     helper = threading.Thread(target=end_the_job)
     helper.start()
