@@ -15,14 +15,17 @@ compile_source = zipimport._compile_source
 
 
 def keep(file, code):
-    new = "%s.%d" % (file, os.getpid())
-    with open(new, "wb") as stream:
-        marshal.dump(code, stream)
-    os.rename(new, file)
+    new = f"{file}.{os.getpid()}"
+    try:
+        with open(new, "wb") as stream:
+            marshal.dump(code, stream)
+        os.rename(new, file)
+    except OSError:
+        return  # a full disk is for the module to find
 
 
 def kept_or_compiled(path, source):
-    file = os.path.join(DIRECTORY, "%s-%d" % (_imp.source_hash(1, MAGIC_NUMBER + source).hex(), len(source)))
+    file = f"{DIRECTORY}/{_imp.source_hash(1, MAGIC_NUMBER + source).hex()}-{len(source)}"
     try:
         with open(file, "rb") as stream:
             code = marshal.load(stream)
@@ -31,10 +34,7 @@ def kept_or_compiled(path, source):
     except (OSError, EOFError, ValueError):
         code = compile_source(path, source)
         if os.geteuid() == 0:
-            try:
-                keep(file, code)
-            except OSError:
-                pass  # a full disk is for the module to find
+            keep(file, code)
     return code
 
 
