@@ -19,6 +19,7 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, assignable, type_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_objects import NAME, permission_bits
 
 NO_DEVICE = "0:0"  # pci.conf's own pattern for none
 NO_ADDRESS = "none"  # no device's address: an empty list would not narrow anything
@@ -30,7 +31,8 @@ _HEAD = "# Made by deephdc.accelerators: the entries with the word accelerator. 
 _FILTER = re.compile(r"^:filter:")
 _LINE = re.compile(r"^\s*(#.*|---.*|:\w+:.*|-\s.*)?$")
 _ENTRY = re.compile(r"^\s*-\s+(.*)$")
-_DEVICE = re.compile(r"^[0-9a-f]{4}:[0-9a-f]{4}$")
+_DEVICE = re.compile(r"^[0-9a-f]{4}:[0-9a-f]{4}\Z")
+_NOT_IN_NAMES = re.compile(r"""[&|:\\;/'#{}$<>"]|[^ \S]""")  # of OpenNebula's objects; a blank may be
 _PATTERN = re.compile(r"^([0-9a-f]{0,4}|\*):([0-9a-f]{0,4}|\*)(?::([0-9a-f]{0,4}|\*)(?::.*)?)?$")
 
 
@@ -193,27 +195,77 @@ def inventory_errors(templates: Sequence[Mapping[str, Any]], quotas: Sequence[Ma
         elif names.count(name) > 1:
             errors.append("opennebula_pci_templates has {0} more than once: give each template a name of its own.".format(name))
     for template in templates:
-        if template.get("state") == "absent":
-            continue
-        if bool(template.get("type")) == bool(template.get("device")):
-            errors.append("The template {0} must have either type or device: say which GPU it asks for.".format(template.get("name")))
-        elif template.get("device") and not _DEVICE.match(str(template["device"])):
-            errors.append(
-                "The template {0} has the device {1}: write vendor:device as lspci -n prints it, such as 10de:20b0.".format(
-                    template.get("name"), template["device"]
-                )
-            )
-        given_attributes = {str(name).upper() for name in template.get("attributes") or {}}
-        lacking = [name for name in ("CPU", "MEMORY") if name not in given_attributes]
-        if lacking:
-            errors.append(
-                "The template {0} lacks {1} in its attributes, without which OpenNebula starts no machine: add {2}.".format(
-                    template.get("name"), " and ".join(lacking), "it" if len(lacking) == 1 else "them"
-                )
-            )
-    for quota in quotas:
+        if template.get("state") != "absent":
+            errors += _template_errors(template)
+    limited = [next(((kind, str(quota[kind])) for kind in ("user", "group") if quota.get(kind)), None) for quota in quotas]
+    for quota, whose in zip(quotas, limited):
         if bool(quota.get("user")) == bool(quota.get("group")):
             errors.append("An entry of opennebula_pci_quotas must have either user or group: name one.")
+        elif whose and int(quota.get("limit") or 0) < -2:
+            errors.append(
+                "The limit {0} of the {1} {2} is none: give 0 or more, -1 for the default quota, -2 for no limit.".format(
+                    quota["limit"], *whose
+                )
+            )
+    for kind, name in sorted({whose for whose in limited if whose and limited.count(whose) > 1}):
+        errors.append("opennebula_pci_quotas has the {0} {1} more than once: keep one entry.".format(kind, name))
+    return errors
+
+
+def _template_errors(template: Mapping[str, Any]) -> List[str]:
+    """What is wrong with one wanted template."""
+    errors = []
+    name = str(template.get("name") or "")
+    wrong = _NOT_IN_NAMES.search(name)
+    if wrong:
+        errors.append(
+            "The name of the template {0} has the character {1!r}, which OpenNebula does not take: choose another name.".format(
+                name, wrong.group()
+            )
+        )
+    if bool(template.get("type")) == bool(template.get("device")):
+        errors.append("The template {0} must have either type or device: say which GPU it asks for.".format(name or None))
+    elif template.get("device") and not _DEVICE.match(str(template["device"])):
+        errors.append(
+            "The template {0} has the device {1}: write vendor:device as lspci -n prints it, such as 10de:20b0.".format(
+                name, template["device"]
+            )
+        )
+    if template.get("count") is not None and int(template["count"]) < 1:
+        errors.append("The template {0} asks for {1} devices: give a count of 1 or more.".format(name, template["count"]))
+    if template.get("mode"):
+        try:
+            permission_bits(str(template["mode"]))
+        except ValueError:
+            errors.append(
+                "The mode {0} of the template {1} is not octal: give three digits for owner, group and others, such as '0640'.".format(
+                    template["mode"], name
+                )
+            )
+    given = template.get("attributes") or {}
+    names = {str(attribute).upper() for attribute in given}
+    if "PCI" in names:
+        errors.append(
+            "The template {0} has the attribute PCI, which the role writes itself from type or device: leave it out.".format(name)
+        )
+    lacking = [attribute for attribute in ("CPU", "MEMORY") if attribute not in names]
+    if lacking:
+        errors.append(
+            "The template {0} lacks {1} in its attributes, without which OpenNebula starts no machine: add {2}.".format(
+                name, " and ".join(lacking), "it" if len(lacking) == 1 else "them"
+            )
+        )
+    for attribute, value in given.items():
+        vectors = [part for part in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(part, Mapping)]
+        for wanted in [attribute, *(part for vector in vectors for part in vector)]:
+            if not NAME.match(str(wanted)):
+                errors.append(
+                    "The template {0} has the attribute {1}: names are letters, digits and '_', beginning with a letter or '_'.".format(
+                        name, wanted
+                    )
+                )
+        if any(isinstance(part, (Mapping, list, tuple)) for vector in vectors for part in vector.values()):
+            errors.append("The template {0} has a vector in the vector {1}: OpenNebula knows only texts there.".format(name, attribute))
     return errors
 
 

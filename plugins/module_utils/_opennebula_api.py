@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import traceback
 from typing import Any, Dict, Mapping, Optional
 from urllib.parse import urlsplit
+from xmlrpc.client import Fault
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 
@@ -25,6 +27,7 @@ OPTIONS: Dict[str, Dict[str, Any]] = {
     "auth_file": {"type": "path", "default": "/var/lib/one/.one/one_auth"},
     "ca_file": {"type": "path"},
 }
+ANSWER_SECONDS = 120
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -57,6 +60,8 @@ class Api:
             os.environ["no_proxy"] = ",".join(LOOPBACK)
         elif scheme != "https":
             raise Refused("The password would go to {0} in clear text: give an endpoint with https.".format(host))
+        # Else an environment could have them talk another protocol to an endpoint that has only this one.
+        os.environ.pop("ONEAPI_PROTOCOL", None)
         self.auth_file = given["auth_file"]
         session = self._session()
         self.user = session.split(":", 1)[0]
@@ -76,27 +81,60 @@ class Api:
 
     def call(self, method: str, *arguments: Any) -> Any:
         """The value that a method gives, such as an id or a version."""
+        # The bindings wait without an end.
+        signal.signal(signal.SIGALRM, _too_late)
+        signal.alarm(ANSWER_SECONDS)
         try:
             return getattr(self.server, method)(*arguments)
         except pyone.OneAuthenticationException:
             raise Refused("OpenNebula at {0} does not accept the user and password in {1}.".format(self.endpoint, self.auth_file)) from None
-        except pyone.OneException as error:
-            raise Refused("OpenNebula refuses {0}: {1}".format(method, " ".join(str(error).split()))) from None
-        except Exception as error:  # each layer below has classes of its own: requests, xmlrpc, lxml
-            raise Refused("OpenNebula at {0} does not answer: {1}".format(self.endpoint, " ".join(str(error).split())[:300])) from None
+        except (pyone.OneException, Fault) as error:
+            raise Refused("OpenNebula refuses {0}: {1}".format(method, _line(error))) from None
+        except OSError as error:
+            raise Refused("OpenNebula at {0} does not answer: {1}".format(self.endpoint, _line(error))) from None
+        except Exception as error:  # each layer below has classes of its own: xmlrpc, expat, lxml
+            raise self._unreadable(method, _line(error)) from None
+        finally:
+            signal.alarm(0)
 
     def get(self, method: str, *arguments: Any) -> Dict[str, Any]:
         """The object that a method gives.
 
         Read from the XML that pyone keeps, as its classes leave out attributes that are not in the schema, such as quotas of a site's own.
         """
-        found = tree(self.call(method, *arguments).gds_elementtree_node_)
+        node = getattr(self.call(method, *arguments), "gds_elementtree_node_", None)
+        if node is None:
+            raise self._unreadable(method, "it is no XML")
+        found = tree(node)
         return found if isinstance(found, dict) else {}
 
     def one(self, pool: str, kind: str, name: str, *arguments: Any) -> Optional[Dict[str, Any]]:
         """The object of a name in a pool, None where there is none."""
         entries = self.get(pool, *arguments).get(kind) or []
-        return next((entry for entry in (entries if isinstance(entries, list) else [entries]) if entry.get("NAME") == name), None)
+        entries = [entry for entry in (entries if isinstance(entries, list) else [entries]) if isinstance(entry, dict)]
+        return next((entry for entry in entries if entry.get("NAME") == name), None)
+
+    def number(self, entry: Mapping[str, Any], name: str) -> int:
+        """A number that every object has, such as its ID."""
+        try:
+            return int(entry[name])
+        except (KeyError, TypeError, ValueError):
+            raise self._unreadable(str(entry.get("NAME")), "it has no {0}".format(name)) from None
+
+    def _unreadable(self, what: str, why: str) -> Refused:
+        return Refused(
+            "What OpenNebula at {0} answers about {1} can't be read: {2}. See whether its API is there, and nothing else.".format(
+                self.endpoint, what, why
+            )
+        )
+
+
+def _too_late(_signal: int, _frame: Any) -> None:
+    raise TimeoutError("nothing came for {0} s".format(ANSWER_SECONDS))
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
 
 
 def tree(node: Any) -> Any:

@@ -9,21 +9,28 @@ Attributes are names in upper case with a text, or a dictionary of texts, or a l
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from xml.sax.saxutils import escape
 
 MADE_BY = {"DEEPHDC_MADE_BY": "deephdc.accelerators"}
 MODE_BITS = ("USE", "MANAGE", "ADMIN")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # of an attribute
 
 
 def to_xml(attributes: Mapping[str, Any]) -> str:
-    """Attributes as OpenNebula takes them; in XML no character of a value needs a rule of its own."""
+    """Attributes as OpenNebula takes them; in XML no character of a value needs a rule of its own.
+
+    :raises ValueError: a name is no name of an attribute.
+    """
     return "<TEMPLATE>{0}</TEMPLATE>".format("".join(_element(name, value) for name, value in sorted(normal(attributes).items())))
 
 
 def _element(name: str, value: Any) -> str:
     if isinstance(value, list):
         return "".join(_element(name, item) for item in value)
+    if not NAME.match(name):
+        raise ValueError("The attribute {0} is none: names are letters, digits and '_', beginning with a letter or '_'.".format(name))
     inside = "".join(_element(*item) for item in sorted(value.items())) if isinstance(value, dict) else escape(value)
     return "<{0}>{1}</{0}>".format(name, inside)
 

@@ -107,10 +107,13 @@ def main() -> None:
         entry = api.one(f"{kind}pool.info", kind.upper(), name)
         if entry is None:
             raise Refused(f"OpenNebula has no {kind} {name}: make it with 'one{kind} create', or correct the name.")
-        quotas = api.get(f"{kind}.info", int(entry["ID"])).get("VM_QUOTA")
+        number = api.number(entry, "ID")
+        quotas = api.get(f"{kind}.info", number).get("VM_QUOTA")
+        if quotas is None:
+            raise Refused(f"OpenNebula does not tell the quotas of the {kind} {name}. Without them its other limits would be lost.")
         before, quota = wanted_quota(listed(quotas.get("VM")) if isinstance(quotas, dict) else [], counted_as, given["limit"])
         if quota and not module.check_mode:
-            api.call(f"{kind}.quota", int(entry["ID"]), to_xml({"VM": quota}))
+            api.call(f"{kind}.quota", number, to_xml({"VM": quota}))
     except Refused as reason:
         module.fail_json(msg=str(reason))
     module.exit_json(

@@ -115,7 +115,7 @@ class Template:
     def __init__(self, api: Api, given: dict, check: bool) -> None:
         self.api, self.given, self.check = api, given, check
         self.found = api.one("templatepool.info", "VMTEMPLATE", given["name"], *MINE) or {}
-        self.id = int(self.found["ID"]) if self.found else None
+        self.id = api.number(self.found, "ID") if self.found else None
         attributes = self.found.get("TEMPLATE")
         self.present: dict[str, t.Any] = attributes if isinstance(attributes, dict) else {}  # an empty one is text
         if self.found and any(self.present.get(name) != value for name, value in MADE_BY.items()):
@@ -157,7 +157,7 @@ class Template:
                     f"OpenNebula has no group {self.given['group']}: make it with 'onegroup create', or correct the template's group."
                 )
             if self.found.get("GNAME") != self.given["group"]:
-                self.change("group", self.found.get("GNAME"), self.given["group"], "template.chown", -1, int(group["ID"]))
+                self.change("group", self.found.get("GNAME"), self.given["group"], "template.chown", -1, self.api.number(group, "ID"))
         if self.given["mode"]:
             bits = permission_bits(self.given["mode"])
             before = present_bits(self.found.get("PERMISSIONS") or {})

@@ -80,6 +80,10 @@ missing:
   type: list
   elements: str
   returned: success
+monitored:
+  description: Whether the host is enabled and monitored. One that a person has disabled or taken offline is not.
+  type: bool
+  returned: success
 """
 
 import time
@@ -91,6 +95,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_o
 
 OLDEST = (7, 0)  # 7.0's development releases are called 6.99
 POLL = 2  # seconds
+MONITORED = ("1", "2")  # states MONITORING_MONITORED and MONITORED
 
 
 def find(api: Api, name: str) -> dict:
@@ -141,15 +146,16 @@ def main() -> None:
         if version(server) < OLDEST:
             raise Refused(f"OpenNebula {server} knows no PCI_SHORT_ADDRESS of hosts: upgrade the front end to 7.0 or newer.")
         host = find(api, given["name"])
+        number, cluster_number = api.number(host, "ID"), api.number(host, "CLUSTER_ID")
         template = attributes_of(host)
-        cluster = attributes_of(api.get("cluster.info", int(host["CLUSTER_ID"]))) if int(host["CLUSTER_ID"]) >= 0 else {}
+        cluster = attributes_of(api.get("cluster.info", cluster_number)) if cluster_number >= 0 else {}
         hidden = _opennebula.hidden_by(template, cluster, given["devices"])
         if hidden:
             raise Refused(f"{given['name']} can't offer its accelerators: {hidden}.")
         wanted = _opennebula.host_attributes(template, cluster, shown(host), given["addresses"], given["withheld"])
         changes = {name: value for name, value in wanted.items() if str(template.get(name) or "") != value}
         if changes and not module.check_mode:
-            api.call("host.update", int(host["ID"]), to_xml(changes), 1)
+            api.call("host.update", number, to_xml(changes), 1)
         missing = wait(api, given["name"], host, given["addresses"], 0 if module.check_mode else given["wait"])
         if missing and given["wait"] and not module.check_mode:
             raise Refused(
@@ -160,9 +166,10 @@ def main() -> None:
         module.fail_json(msg=str(reason))
     module.exit_json(
         changed=bool(changes),
-        id=int(host["ID"]),
+        id=number,
         attributes=wanted,
         missing=missing,
+        monitored=host.get("STATE") in MONITORED,
         diff={
             "before": "".join(f"{name}={template.get(name) or ''}\n" for name in sorted(changes)),
             "after": "".join(f"{name}={changes[name]}\n" for name in sorted(changes)),

@@ -6,10 +6,11 @@
 Written from OpenNebula's documentation: API reference (methods, types, error codes), template and quota reference (syntax, restricted
 attributes, limits), PCI passthrough (filters, requests), and the notes on PCI_FILTER and PCI_SHORT_ADDRESS of hosts in 7.0.
 It checks what oned checks of the calls that the collection makes: session, number and types of arguments, syntax of templates in both
-forms, names, restricted attributes, rights, limits; and does what follows from them: which devices are shown, who gets one.
-Not here: states, scheduling beyond PCI devices and quotas, HA, storage, and everything else.
+forms, names, restricted attributes, requests for PCI devices, rights, limits; and does what follows from them: which devices are shown,
+who gets one.
+Not here: states of machines, scheduling beyond PCI devices and quotas, HA, storage, and everything else.
 
-As a program it serves until it is ended, with one administrator:   opennebula_api.py PORT USER:PASSWORD
+As a program it serves until it is ended, with one administrator, whose user:password a file has:   opennebula_api.py PORT FILE
 What in a real site other commands and the probes bring comes by calls of its own, such as stand_in.add_host; see Oned.
 """
 
@@ -31,18 +32,13 @@ AUTHENTICATION, AUTHORIZATION, NO_EXISTS, ACTION, WRONG_PARAMETER, INTERNAL, ALL
 )
 TYPE_FAULT = -501  # xmlrpc-c: an argument of another type, or another number of them
 
-# Of the documented list, those a template of this collection could have.
+# The documented VM_RESTRICTED_ATTR: an attribute, or a part of one.
 RESTRICTED = [
     "CONTEXT/FILES",
-    "NIC/MAC",
-    "NIC/VLAN_ID",
-    "NIC/BRIDGE",
-    "DISK/TOTAL_BYTES_SEC",
-    "DEPLOY_ID",
-    "CPU_COST",
-    "PCI",
-    "EMULATOR",
-    "RAW/DATA",
+    *(f"{card}/{part}" for card in ("NIC", "NIC_ALIAS", "NIC_DEFAULT") for part in ("MAC", "VLAN_ID", "BRIDGE")),
+    *(f"DISK/{what}_{unit}_SEC" for what in ("TOTAL", "READ", "WRITE") for unit in ("BYTES", "IOPS")),
+    *("DISK/ORIGINAL_SIZE", "DEPLOY_ID", "CPU_COST", "MEMORY_COST", "DISK_COST", "PCI", "EMULATOR", "RAW/DATA", "USER_PRIORITY"),
+    *("USER_INPUTS/CPU", "USER_INPUTS/MEMORY", "USER_INPUTS/VCPU", "TOPOLOGY/PIN_POLICY", "TOPOLOGY/HUGEPAGE_SIZE"),
 ]
 METRICS = ["VMS", "RUNNING_VMS", "CPU", "RUNNING_CPU", "MEMORY", "RUNNING_MEMORY", "SYSTEM_DISK_SIZE"]
 METRICS_OF_7_2 = ["PCI_DEV", "RUNNING_PCI_DEV", "PCI_NIC", "RUNNING_PCI_NIC"]
@@ -54,6 +50,7 @@ SIGNATURES = {
     "one.system.config": "",
     "one.hostpool.info": "",
     "one.host.info": "i",
+    "one.host.status": "ii",
     "one.host.update": "isi",
     "one.cluster.info": "i",
     "one.userpool.info": "",
@@ -71,6 +68,7 @@ SIGNATURES = {
     "one.template.chmod": "iiiiiiiiiib",
     "one.template.instantiate": "isbsb",
 }
+MONITORED, DISABLED, OFFLINE = 2, 4, 8  # of a host; the first is INIT for a moment
 TYPES = {"i": int, "s": str, "b": bool}
 
 
@@ -150,12 +148,29 @@ def merged(before: list, new: list) -> list:
     return [(name, value) for name, value in before if name not in names] + [(name, value) for name, value in new if value != {}]
 
 
-def restricted(attributes: list) -> str | None:
-    """The first attribute that only administrators may write."""
+def restricted(new: list, before: list) -> str | None:
+    """The first attribute that only administrators may write and that is not as it was; one that is not given stays."""
     for entry in RESTRICTED:
         name, _slash, part = entry.partition("/")
-        if any(not part or (isinstance(value, dict) and part in value) for value in values(attributes, name)):
+        old, wanted = (
+            [value.get(part) if part and isinstance(value, dict) else None if part else value for value in values(attributes, name)]
+            for attributes in (before, new)
+        )
+        if wanted and wanted != old and any(value is not None for value in old + wanted):
             return entry
+    return None
+
+
+def wrong_request(request: object) -> str | None:
+    """What is wrong with a machine's request for a PCI device."""
+    if not isinstance(request, dict):
+        return "PCI must be a vector"
+    ids = [name for name in ("VENDOR", "DEVICE", "CLASS") if request.get(name)]
+    for name in ids:
+        if not re.fullmatch(r"[0-9a-fA-F]+", request[name]):
+            return f"{name} of a PCI request is not hexadecimal: {request[name]}"
+    if bool(ids) == bool(request.get("SHORT_ADDRESS")):
+        return "A PCI request must have either SHORT_ADDRESS or some of VENDOR, DEVICE and CLASS"
     return None
 
 
@@ -197,7 +212,7 @@ class Oned:
         return len(self.users) - 1
 
     def add_host(self, name: str, template: str = "", cluster: int = 0) -> int:
-        self.hosts[len(self.hosts)] = {"name": name, "template": parse(template), "cluster": cluster, "pci": []}
+        self.hosts[len(self.hosts)] = {"name": name, "template": parse(template), "cluster": cluster, "pci": [], "state": MONITORED}
         return len(self.hosts) - 1
 
     def probe(self, name: str, text: str) -> int:
@@ -283,7 +298,7 @@ class Oned:
         return element(
             "HOST",
             [
-                *(("ID", number), ("NAME", host["name"]), ("STATE", 2), ("CLUSTER_ID", host["cluster"])),
+                *(("ID", number), ("NAME", host["name"]), ("STATE", host["state"]), ("CLUSTER_ID", host["cluster"])),
                 *(("HOST_SHARE", share), ("TEMPLATE", host["template"])),
             ],
         )
@@ -299,6 +314,14 @@ class Oned:
         self.admin_only(user, "MANAGE HOST")
         return self.update(self.existing(self.hosts, number, "host"), user, number, text, kind)
 
+    def host_status(self, user: int, number: int, status: int) -> int:
+        self.admin_only(user, "MANAGE HOST")
+        entry = self.existing(self.hosts, number, "host")
+        if status not in (0, 1, 2):
+            raise Failure(WRONG_PARAMETER, f"Wrong status code [{status}]")
+        entry["state"] = (MONITORED, DISABLED, OFFLINE)[status]
+        return number
+
     def cluster_info(self, _user: int, number: int) -> str:
         cluster = self.existing(self.clusters, number, "cluster")
         return element("CLUSTER", [("ID", number), ("NAME", cluster["name"]), ("TEMPLATE", cluster["template"])])
@@ -310,8 +333,9 @@ class Oned:
             new = parse(text)
         except Failure as failure:
             raise Failure(INTERNAL, f"Cannot update template. {failure}") from None
-        if not self.is_admin(user) and restricted(new):
-            raise Failure(INTERNAL, f"Cannot update template. Tried to change restricted attribute: {restricted(new)}")
+        wrong = None if self.is_admin(user) else restricted(new, entry["template"])
+        if wrong:
+            raise Failure(INTERNAL, f"Cannot update template. Tried to change restricted attribute: {wrong}")
         entry["template"] = merged(entry["template"], new) if kind == 1 else new
         return number
 
@@ -366,8 +390,9 @@ class Oned:
 
     def template_allocate(self, user: int, text: str) -> int:
         attributes = parse(text)
-        if not self.is_admin(user) and restricted(attributes):
-            raise Failure(AUTHORIZATION, f"User [{user}] : VM Template includes a restricted attribute {restricted(attributes)}.")
+        refused = None if self.is_admin(user) else restricted(attributes, [])
+        if refused:
+            raise Failure(AUTHORIZATION, f"User [{user}] : VM Template includes a restricted attribute {refused}.")
         name = first(attributes, "NAME")
         if not name:
             raise Failure(INTERNAL, "Invalid NAME, it cannot be empty")
@@ -415,19 +440,23 @@ class Oned:
         """Start a machine at once on the first host that has the devices."""
         entry = self.template_for(user, number, 0)
         more = parse(extra)
-        if not self.is_admin(user) and restricted(more):
-            raise Failure(AUTHORIZATION, f"User [{user}] : VM Template includes a restricted attribute {restricted(more)}.")
+        refused = None if self.is_admin(user) else restricted(more, entry["template"])
+        if refused:
+            raise Failure(AUTHORIZATION, f"User [{user}] : VM Template includes a restricted attribute {refused}.")
         machine = merged(entry["template"], more)
         for attribute in ("CPU", "MEMORY"):
             if not re.fullmatch(r"[0-9]*\.?[0-9]+", first(machine, attribute)) or float(first(machine, attribute)) <= 0:
                 raise Failure(ALLOCATE, f"Error allocating a new virtual machine. {attribute} attribute must be a positive value")
+        wrong = next(filter(None, map(wrong_request, values(machine, "PCI"))), None)
+        if wrong:
+            raise Failure(ALLOCATE, f"Error allocating a new virtual machine. {wrong}")
         requests = [request for request in values(machine, "PCI") if request.get("TYPE") != "NIC"]
         asked = {"VMS": 1.0, "PCI_DEV": float(len(requests))}
         asked.update({attribute: float(first(machine, attribute) or 0) for attribute in ("CPU", "MEMORY", *self.quota_attributes)})
         self.check_quota(user, asked)
         vm = len(self.machines)
         self.machines.append({"user": user, "asked": asked, "name": name, "host": None, "devices": []})
-        for host in self.hosts:
+        for host in (number for number, entry in self.hosts.items() if entry["state"] == MONITORED):
             free = [device for device in self.hosts[host]["pci"] if device["VMID"] == -1]
             given = []
             for request in requests:
@@ -553,4 +582,5 @@ class Server(ThreadingMixIn, SimpleXMLRPCServer):
 
 
 if __name__ == "__main__":
-    Server(Oned(administrator=sys.argv[2]), int(sys.argv[1])).serve_forever()
+    with open(sys.argv[2], encoding="utf-8") as file:
+        Server(Oned(administrator=file.read().strip()), int(sys.argv[1])).serve_forever()

@@ -5,7 +5,8 @@
 
 usage: opennebula_packages.py DIRECTORY WHEEL...
 
-opennebula-node-kvm only has the user oneadmin; python3-pyone has the real bindings, from the wheels that are given.
+opennebula-node-kvm only has the user oneadmin, and depends on the distribution's libvirt and QEMU as the real one does; python3-pyone has
+the real bindings, from the wheels that are given.
 Needs dpkg-deb and gpg. The key lies in DIRECTORY/key.asc afterwards.
 """
 
@@ -51,8 +52,13 @@ def digest(file: Path) -> str:
 def main() -> None:
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
-    package(directory, "opennebula-node-kvm", "", POSTINST)
-    package(directory, "python3-pyone", "python3-requests, python3-lxml, python3-xmltodict", wheels=tuple(sys.argv[2:]))
+    package(directory, "opennebula-node-kvm", "apparmor, libvirt-clients, libvirt-daemon-system, qemu-system-x86", POSTINST)
+    package(
+        directory,
+        "python3-pyone",
+        "python3-dict2xml, python3-lxml, python3-requests, python3-six, python3-xmltodict",
+        wheels=tuple(sys.argv[2:]),
+    )
     (directory / INDEX).parent.mkdir(parents=True, exist_ok=True)
 
     def run(*command: str) -> str:

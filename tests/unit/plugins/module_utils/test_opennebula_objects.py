@@ -44,3 +44,9 @@ def test_a_quota_is_sent_with_all_others():
 
 def test_versions_are_numbers():
     assert objects.version("7.10.0") > objects.version("7.2.0") > (7, 1, 80)
+
+
+@pytest.mark.parametrize("attributes", [{"A><B": 1}, {"OS": {"B D": 1}}, {"": 1}])
+def test_names_that_are_none(attributes):
+    with pytest.raises(ValueError, match="is none"):
+        objects.to_xml(attributes)

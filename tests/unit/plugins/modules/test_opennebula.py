@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import http.server
 import importlib.util
 import sys
 import threading
 from pathlib import Path
+from xmlrpc.client import dumps
 
 import pyone
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _opennebula_api
 from ansible_collections.deephdc.accelerators.plugins.modules import opennebula_gpu_quota, opennebula_gpu_template, opennebula_host_pci
 
 STAND_IN = Path(__file__).resolve().parents[3] / "stand_ins" / "opennebula_api.py"
@@ -100,8 +103,11 @@ class TestHostPci:
         result = call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], withheld=["02:00.0"])
         assert result["changed"] and result["missing"] == ["01:00.0"]
         assert "PCI_SHORT_ADDRESS=01:00.0\n" in result["diff"]["after"]
+        assert result["monitored"]
         front.oned.monitor(0, [device("01:00.0"), device("02:00.0")])
         assert shown(front) == ["01:00.0"]
+        front.oned.host_status(0, 0, 1)
+        assert not call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], withheld=["02:00.0"])["monitored"]
         assert call(opennebula_host_pci, name="kvm1", addresses=["01:00.0"], withheld=["02:00.0"])["missing"] == []
         assert ("HYPERVISOR", "kvm") in front.oned.hosts[0]["template"]
 
@@ -163,6 +169,20 @@ class TestTemplate:
             ada.template.allocate('NAME="own"\nPCI=[VENDOR="10de"]')
         with pytest.raises(pyone.OneAuthorizationException):
             ada.template.update(number, "CPU=1", 1)
+
+    @pytest.mark.parametrize("wrong", [{"VENDOR": "nvidia"}, {"TYPE": "NIC"}, {**A100, "SHORT_ADDRESS": "01:00.0"}])
+    def test_the_stand_in_starts_no_machine_with_a_wrong_request(self, front, wrong):
+        one = pyone.OneServer(front.url, session=f"oneadmin:{PASSWORD}")
+        number = one.template.allocate({"TEMPLATE": {"NAME": "x", "CPU": 1, "MEMORY": 64, "PCI": wrong}})
+        with pytest.raises(pyone.OneException, match="PCI request"):
+            one.template.instantiate(number, "x", False, "", False)
+
+    def test_the_stand_in_keeps_restricted_attributes_of_templates_that_users_manage(self, make, front):
+        _uid, ada = one_of(front, "ada", "pw")
+        number = make(mode="0606")["id"]
+        ada.template.update(number, "LOGO=tux.svg", 1)
+        with pytest.raises(pyone.OneInternalException, match="restricted attribute: PCI"):
+            ada.template.update(number, 'PCI=[VENDOR="10de"]', 1)
 
     def test_without_a_mode_nobody_else_may_use_it(self, make, front):
         _uid, eve = one_of(front, "eve", "pw")
@@ -255,6 +275,64 @@ class TestConnection:
         assert "does not answer" in said(endpoint="http://127.0.0.1:9/RPC2")
         assert "in clear text" in said(endpoint="http://one.example.org:2633/RPC2")
         assert "is no URL" in said(endpoint="localhost:2633")
+
+    @pytest.fixture
+    def strange(self):
+        """What listens at the address of the API, but is none, or breaks off."""
+
+        def start(answer):
+            class Strange(http.server.BaseHTTPRequestHandler):
+                def do_POST(self):
+                    self.rfile.read(int(self.headers["Content-Length"]))
+                    if answer is None:
+                        ended.wait(20)
+                    else:
+                        self.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n" + answer)
+
+                def log_message(self, *_arguments):
+                    pass
+
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Strange)
+            threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+            servers.append(server)
+            return f"http://127.0.0.1:{server.server_address[1]}/RPC2"
+
+        servers, ended = [], threading.Event()
+        yield start
+        ended.set()
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            b"<html><body>It works!</body></html>",
+            b"",
+            b"<?xml version='1.0'?><methodResponse><params><param><value><array><data><value><boole",
+            dumps(((True, "", 0),), methodresponse=True).encode(),
+            dumps(((True, "<HOST_POOL><HOST><NAME>kvm1</NAME>", 0),), methodresponse=True).encode(),
+        ],
+        ids=["web_page", "nothing", "half", "empty_value", "half_value"],
+    )
+    def test_half_an_answer(self, run, front, strange, answer):
+        result = run(opennebula_gpu_template, endpoint=strange(answer), auth_file=str(front.auth_file), name="gpu", pci=A100)
+        assert "answers about templatepool.info can't be read" in result["msg"] and PASSWORD not in result["printed"]
+
+    def test_an_object_without_its_id(self, run, front, monkeypatch):
+        monkeypatch.setattr(front.oned, "hostpool_info", lambda _user: "<HOST_POOL><HOST><NAME>kvm1</NAME></HOST></HOST_POOL>")
+        result = run(opennebula_host_pci, endpoint=front.url, auth_file=str(front.auth_file), name="kvm1")
+        assert "about kvm1 can't be read: it has no ID" in result["msg"]
+
+    def test_limits_that_are_not_told_are_not_lost(self, run, front, monkeypatch):
+        monkeypatch.setattr(front.oned, "group_info", lambda _user, _number: "<GROUP><ID>1</ID><NAME>users</NAME></GROUP>")
+        result = run(opennebula_gpu_quota, endpoint=front.url, auth_file=str(front.auth_file), group="users", limit=1)
+        assert "its other limits would be lost" in result["msg"] and "one.group.quota" not in front.oned.calls
+
+    def test_no_answer_at_all(self, run, front, strange, monkeypatch):
+        monkeypatch.setattr(_opennebula_api, "ANSWER_SECONDS", 1)
+        result = run(opennebula_gpu_template, endpoint=strange(None), auth_file=str(front.auth_file), name="gpu", pci=A100)
+        assert "does not answer" in result["msg"] and "timed out" in result["msg"]
 
     def test_the_stand_in_refuses_wrong_types(self, front):
         one = pyone.OneServer(front.url, session=f"oneadmin:{PASSWORD}")
