@@ -307,6 +307,10 @@ def plan(hostvars: Mapping[str, Mapping[str, Any]], members: Sequence[str], temp
                 "devices": sorted({ids(device) for device in offered}),
             }
         )
+    names = [host["name"] for host in hosts]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        same = " and ".join(host["member"] for host in hosts if host["name"] == name)
+        errors.append("{0} are the same host {1} in OpenNebula: correct opennebula_host_name.".format(same, name))
     known = {ids(device) for offered in offers.values() for device in offered}
     for host in hosts:
         # An accelerator whose model nobody offers is not listed on our account.

@@ -69,6 +69,23 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path):
     assert [sentence for sentence in sentences if sentence not in said] == []
 
 
+def test_what_would_be_another_setting_or_command_is_refused(tmp_path: Path):
+    repository = {
+        "uri": "https://mirror.invalid\nTrusted: yes",
+        "suite": "stable\nTrusted: yes",
+        "key": "-----BEGIN PGP PUBLIC KEY BLOCK-----",
+    }
+    sentences = [
+        "opennebula_host_repository of kvm1 has no uri: give the address of the repository or of a mirror, one, without blanks.",
+        "suite and component in opennebula_host_repository of kvm1 must be one word each",
+        "opennebula_host_name of kvm1 must be a host's name or address",
+        "opennebula_host_datastores of kvm1 must be absolute paths",
+    ]
+    names = {"opennebula_host_name": "-c,x", "opennebula_host_datastores": ["/srv/** rwk,\n/etc"]}
+    said = refused(tmp_path, ["one"], ["kvm1"], opennebula_host_repository=repository, **names)
+    assert [sentence for sentence in sentences if sentence not in said] == []
+
+
 def test_the_good_inventory_is_not_refused(tmp_path: Path):
     """It gets as far as trying to connect: the refusals above are the inventories' fault."""
     template = {"name": "a100", "type": "a100", "mode": "0640", "count": 2, "attributes": {"CPU": 1, "MEMORY": 64}}

@@ -194,6 +194,12 @@ HOSTVARS = {
 
 
 class TestPlan:
+    def test_two_hosts_of_one_name(self):
+        plan = self.plan(
+            [], a={"ansible_facts": {"accelerators": []}}, b={"opennebula_host_name": "a", "ansible_facts": {"accelerators": []}}
+        )
+        assert plan["errors"] == ["a and b are the same host a in OpenNebula: correct opennebula_host_name."]
+
     def plan(self, templates, **hostvars):
         hostvars = hostvars or HOSTVARS
         return _opennebula.plan(hostvars, [name for name in hostvars if name != "front"], templates)
