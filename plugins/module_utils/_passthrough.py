@@ -45,8 +45,10 @@ def plan(
     :returns: errors (one sentence each), devices, functions (what vfio-pci shall have), kernel_arguments, and is_complete: False
         as long as the kernel shows no groups, so that the devices can be checked only after a reboot.
     """
-    if not wanted:
-        return {"errors": [], "devices": [], "functions": [], "kernel_arguments": kernel_arguments(iommu), "is_complete": True}
+    nothing: dict[str, t.Any] = {"devices": [], "functions": [], "kernel_arguments": kernel_arguments(iommu), "is_complete": True}
+    errors = [*_misspelt("pci_passthrough_devices", wanted, host), *_misspelt("pci_passthrough_console", console or [], host)]
+    if errors or not wanted:
+        return {"errors": errors, **nothing}
     listed = {entry["pci_address"]: entry for entry in accelerators}
     functions = {entry["address"]: entry for entry in iommu["functions"]}
     allowed = [_full(address) for address in console or ()]
@@ -74,10 +76,18 @@ def plan(
     }
 
 
+def _misspelt(name: str, given: t.Any, host: str) -> list[str]:
+    """YAML takes 41:00.0 for a number of base 60, and a name alone for a text."""
+    if not isinstance(given, (list, tuple)):
+        return [f"{name} of {host} must be a list, such as [a100]; it is {given}."]
+    other = [item for item in given if not isinstance(item, str)]
+    return [f"{name} of {host} has {item}, which YAML does not take for a text: put it into quotes." for item in other]
+
+
 def _full(text: str) -> str:
     """lspci leaves the domain out where there is only one."""
-    short = re.match(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\Z", str(text))
-    return canonical_address(f"0000:{text}" if short else str(text)) or str(text)
+    short = re.match(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\Z", text)
+    return canonical_address(f"0000:{text}" if short else text) or text
 
 
 def _choose(

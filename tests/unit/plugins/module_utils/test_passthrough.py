@@ -101,6 +101,19 @@ def test_console_graphics_that_somebody_vouches_for(plan_of):
     assert "the display that the host started with" in refused(plan_of([ASPEED, CARD], ["0000:03:00.0"], console=["0000:03:00.0"]))
 
 
+@pytest.mark.parametrize(
+    ("wanted", "console", "words"),
+    [
+        ("a100", [], "pci_passthrough_devices of gpu1 must be a list, such as [a100]; it is a100."),
+        ([2460.0], [], "pci_passthrough_devices of gpu1 has 2460.0, which YAML does not take for a text"),
+        (["a100"], "0000:03:00.0", "pci_passthrough_console of gpu1 must be a list"),
+    ],
+)
+def test_what_yaml_makes_of_it(plan_of, wanted, console, words):
+    plan = plan_of(SERVER, wanted, console=console)
+    assert words in plan["errors"][0] and plan["functions"] == []
+
+
 def test_no_iommu(plan_of):
     def change(facts):
         facts.update(table=None, units=[])
