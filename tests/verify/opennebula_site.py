@@ -9,7 +9,7 @@ from typing import Any
 from local import Cluster
 
 PLAYBOOK = "playbooks/opennebula.yml"
-# The devices are simulated, so that no driver can be bound.
+# Molecule has run the whole playbook; no driver can be bound to simulated devices.
 SKIP = ("--skip-tags", "pci_passthrough")
 CONF = "/var/lib/one/remotes/etc/im/kvm-probes.d/pci.conf"
 COPY = "/var/tmp/one/etc/im/kvm-probes.d/pci.conf"

@@ -90,6 +90,13 @@ def test_without_an_answer_nothing_is_changed(site):
     assert "changed=0" in recap(said, "front") and site.conf() == fresh
 
 
+def test_what_can_not_be_passed_through_is_refused_before_anything_changes(site):
+    """The container has no GPU of its own; the role pci_passthrough looks at what is there, not at the simulation."""
+    said = site.playbook(PLAYBOOK, variables={"pci_passthrough_devices": ["a100"]}, succeeds=False)
+    assert "pci_passthrough_devices of kvm1 asks for a100, which the host does not have" in " ".join(said.split())
+    assert "changed=0" in recap(said, "kvm1") and "changed=0" in recap(said, "front")
+
+
 def test_what_no_host_can_give_is_refused_before_anything_changes(site):
     template = {"name": "x", "type": "h100", "attributes": {"CPU": 1, "MEMORY": 64}}
     said = site.roll_out("--tags", "opennebula_pci", variables={"opennebula_pci_templates": [template]}, succeeds=False)
