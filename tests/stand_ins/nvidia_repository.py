@@ -9,7 +9,7 @@ Names, relations, scripts and the DKMS interface (sources in /usr/src, dkms.conf
 what is built is a module of a few lines, so that a build takes seconds. It can't drive a GPU. With :KERNEL the module's source
 does not compile for that kernel and newer ones, with the error that NVIDIA's 550.163.01 gives for Debian 13's kernel.
 
-Needs dpkg-deb and gpg. Prints the fingerprint of the key, which lies in DIRECTORY/key.asc.
+Needs dpkg-deb, gpg and gpg-agent. Prints the fingerprint of the key, which lies in DIRECTORY/key.asc.
 """
 
 from __future__ import annotations
