@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a signed apt repository of small packages that stand in for those of NVIDIA's repository, which no registry here offers.
 
-usage: nvidia_repository.py DIRECTORY VERSION[:KERNEL]...
+usage: nvidia_repository.py DIRECTORY [VERSION[:KERNEL]...]
 
 Names, relations, scripts and the DKMS interface (sources in /usr/src, dkms.conf, postinst by dh_dkms) are those of the real packages;
 what is built is a module of a few lines, so that a build takes seconds. It can't drive a GPU. With :KERNEL the module's source
