@@ -112,6 +112,9 @@ ansible_facts:
         run_file:
           description: Whether a driver was installed by NVIDIA's .run file.
           type: bool
+        drained:
+          description: Whether the role nvidia_driver took the host from its users and has not given it back yet.
+          type: bool
 """
 
 import glob
@@ -128,6 +131,8 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Packages that came with the role.
 RECORD = "/var/lib/deephdc/nvidia_driver_packages"
+# The role took the host from its users.
+DRAINED = "/var/lib/deephdc/nvidia_driver_drained"
 # PCI class of NVSwitch bridges.
 BRIDGE_CLASS = "0x0680"
 
@@ -266,6 +271,7 @@ def main() -> None:
         "loaded": read_text("/sys/module/nvidia/version") or "",
         "nvswitches": nvswitches(),
         "run_file": any(os.path.lexists(path) for path in ("/usr/bin/nvidia-installer", "/usr/bin/nvidia-uninstall")),
+        "drained": os.path.exists(DRAINED),
     }
     module.exit_json(changed=False, ansible_facts={"nvidia_driver": facts})
 

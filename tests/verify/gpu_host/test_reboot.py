@@ -1,0 +1,103 @@
+"""A driver that is in use: taken from its users, replaced, rebooted, checked and given back. The cases follow each other.
+
+The container is rebooted; what a kernel would tell of a module that it has loaded is stood in for by the files own_boots and modprobe.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local import Cluster, changed
+
+HERE = Path(__file__).parent
+PLAYBOOK = "playbooks/gpu_hosts.yml"
+VARIABLES = {
+    "nvidia_driver_image": False,
+    "nvidia_driver_branch": "580",
+    "nvidia_driver_drain_tasks": str(HERE / "hooks/drain.yml"),
+    "nvidia_driver_resume_tasks": str(HERE / "hooks/resume.yml"),
+    "nvidia_driver_reboot_timeout": 120,
+    # Nothing answers behind the device files of simulated GPUs, and nothing generates a specification of them.
+    "gpu_burn_in_accepted": ["no_driver"],
+    "nvidia_container_toolkit_repository": {},
+}
+
+
+def put(cluster: Cluster, name: str, target: str) -> None:
+    subprocess.run(["docker", "cp", "--quiet", str(HERE / name), f"{cluster.label}-gpu1:{target}"], check=True)
+
+
+def calls(cluster: Cluster) -> list[str]:
+    return cluster.out("gpu1", "cat /root/calls 2>/dev/null || true").splitlines()
+
+
+def boot(cluster: Cluster) -> str:
+    return cluster.out("gpu1", "cat /proc/sys/kernel/random/boot_id")
+
+
+def told(output: str) -> str:
+    return " ".join(output.split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_use(cluster: Cluster) -> Iterator[None]:
+    """The host runs a kernel that has the driver of the branch 570 loaded."""
+    container = f"{cluster.label}-gpu1"
+    subprocess.run(["docker", "update", "--restart=always", container], check=True, stdout=subprocess.DEVNULL)
+    put(cluster, "modprobe", "/usr/local/sbin/modprobe")
+    put(cluster, "own_boots", "/root/own_boots")
+    cluster.out("gpu1", "/root/own_boots")
+    cluster.playbook(PLAYBOOK, variables={**VARIABLES, "nvidia_driver_branch": "570"})
+    assert cluster.out("gpu1", "cat /sys/module/nvidia/version") == "570.86.15"
+    assert calls(cluster) == []
+    yield
+    subprocess.run(["docker", "update", "--restart=no", container], check=True, stdout=subprocess.DEVNULL)
+    cluster.out(
+        "gpu1",
+        "systemctl disable --now own-boots.service; umount /proc/sys/kernel/random/boot_id /sys/module; "
+        "rm -rf /etc/systemd/system/own-boots.service /usr/local/sbin/modprobe /root/calls /lib/modules/$(uname -r); systemctl daemon-reload",
+    )
+
+
+def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
+    before = boot(cluster)
+    cluster.out("gpu1", "touch /root/job")
+    cluster.playbook(PLAYBOOK, variables=VARIABLES, succeeds=False)
+    cluster.out("gpu1", "rm /root/job")
+    assert calls(cluster) == [f"drain {before} 570.86.15"]
+    assert boot(cluster) == before
+    assert "580.65.06" not in cluster.out("gpu1", "dkms status; cat /sys/module/nvidia/version")
+
+
+def test_drained_then_replaced_then_rebooted_but_not_given_back_without_gpus(cluster: Cluster):
+    before = boot(cluster)
+    cluster.out("gpu1", "rm /root/calls; touch /root/card_fell_off")
+    said = told(cluster.playbook(PLAYBOOK, variables=VARIABLES, succeeds=False))
+    assert "the kernel does not take NVIDIA's module: modprobe: ERROR: could not insert 'nvidia': No such device" in said
+    # It was still the old one when the manager was asked.
+    assert calls(cluster) == [f"drain {before} 570.86.15"]
+    assert boot(cluster) != before
+    assert "580.65.06" in cluster.out("gpu1", "dkms status")
+
+
+def test_the_next_run_gives_it_back_without_another_reboot(cluster: Cluster):
+    before = boot(cluster)
+    cluster.out("gpu1", "rm /root/calls /root/card_fell_off")
+    cluster.playbook(PLAYBOOK, variables=VARIABLES)
+    assert calls(cluster) == [f"resume {before} 580.65.06"]
+    assert boot(cluster) == before
+    assert changed(cluster.playbook(PLAYBOOK, variables=VARIABLES)) == []
+    assert len(calls(cluster)) == 1
+
+
+def test_nouveau_goes_with_a_reboot(cluster: Cluster):
+    """All of it in one run, which also goes back to the branch that the host had."""
+    before = boot(cluster)
+    cluster.out("gpu1", "rm /root/calls; rm -r /sys/module/nvidia; mkdir /sys/module/nouveau")
+    cluster.playbook(PLAYBOOK, variables={**VARIABLES, "nvidia_driver_branch": "570"})
+    after = boot(cluster)
+    assert after != before
+    assert calls(cluster) == [f"drain {before} 570.86.15", f"resume {after} 570.86.15"]
