@@ -84,11 +84,13 @@ def report(accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[st
 
 
 def errors(who: str, user: str, results: t.Iterable[t.Mapping[str, t.Any]], accepted: t.Sequence[str], count: int) -> list[str]:
-    """One sentence per accelerator that the user can't use, or that is sick. count: how many there must be; -1 for any number."""
+    """One sentence per accelerator that the user can't use, or that is sick. count: how many there must be; -1 for one or more."""
     results = list(results)
     found = [f"{who}: {problem}" for result in results for problem in result["problems"]]
     if count >= 0 and len(results) != count:
         found.append(f"{who}: {len(results)} GPUs were found, gpu_burn_in_count says {count}.")
+    if count < 0 and not results:
+        found.append(f"{who}: no GPU was found; look at `lspci -d 10de:`, or set gpu_burn_in_count to 0 where that is right.")
     for result in results:
         name = f"{who}: {result['pci_address']} ({result['type']})"
         if not result["files"]:

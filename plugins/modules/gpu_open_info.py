@@ -35,7 +35,7 @@ options:
     elements: str
     default: [opened]
   count:
-    description: Number of GPUs that must be there; V(-1) for any number.
+    description: Number of GPUs that must be there; V(-1) for one or more.
     type: int
     default: -1
 seealso:

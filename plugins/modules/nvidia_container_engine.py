@@ -82,7 +82,10 @@ def wanted(module: AnsibleModule, engine: str, default: bool) -> dict[str, str]:
         for path in filter(None, FILES[engine]):
             os.makedirs(root + os.path.dirname(path), exist_ok=True)
         if os.path.exists(main_file):
-            shutil.copy(main_file, root + main_file)
+            # Where it imports the drop-in's directory already, nvidia-ctk must find that it does.
+            there = os.path.dirname(dropin or main_file)
+            with open(root + main_file, "w", encoding="utf-8") as file:
+                file.write(read(main_file).replace(there, root + there))
         words = ["nvidia-ctk", "runtime", "configure", "--runtime", engine, "--config", root + main_file, "--config-source", "file"]
         words += ["--drop-in-config", root + dropin] if dropin else []
         words += ["--cdi.enabled"] if engine != "crio" else []

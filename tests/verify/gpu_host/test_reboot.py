@@ -14,15 +14,14 @@ from local import Cluster, changed
 
 HERE = Path(__file__).parent
 PLAYBOOK = "playbooks/gpu_hosts.yml"
+# Nothing answers behind the device files of simulated GPUs.
+SKIP = ("--skip-tags", "validate,nvidia_container_toolkit")
 VARIABLES = {
     "nvidia_driver_image": False,
     "nvidia_driver_branch": "580",
     "nvidia_driver_drain_tasks": str(HERE / "hooks/drain.yml"),
     "nvidia_driver_resume_tasks": str(HERE / "hooks/resume.yml"),
     "nvidia_driver_reboot_timeout": 120,
-    # Nothing answers behind the device files of simulated GPUs, and nothing generates a specification of them.
-    "gpu_burn_in_accepted": ["no_driver"],
-    "nvidia_container_toolkit_repository": {},
 }
 
 
@@ -50,7 +49,7 @@ def in_use(cluster: Cluster) -> Iterator[None]:
     put(cluster, "modprobe", "/usr/local/sbin/modprobe")
     put(cluster, "own_boots", "/root/own_boots")
     cluster.out("gpu1", "/root/own_boots")
-    cluster.playbook(PLAYBOOK, variables={**VARIABLES, "nvidia_driver_branch": "570"})
+    cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_branch": "570"})
     assert cluster.out("gpu1", "cat /sys/module/nvidia/version") == "570.86.15"
     assert calls(cluster) == []
     yield
@@ -58,14 +57,15 @@ def in_use(cluster: Cluster) -> Iterator[None]:
     cluster.out(
         "gpu1",
         "systemctl disable --now own-boots.service; umount /proc/sys/kernel/random/boot_id /sys/module; "
-        "rm -rf /etc/systemd/system/own-boots.service /usr/local/sbin/modprobe /root/calls /lib/modules/$(uname -r); systemctl daemon-reload",
+        "rm -rf /etc/systemd/system/own-boots.service /usr/local/sbin/modprobe /root/calls "
+        "/lib/modules/$(uname -r); systemctl daemon-reload",
     )
 
 
 def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
     before = boot(cluster)
     cluster.out("gpu1", "touch /root/job")
-    cluster.playbook(PLAYBOOK, variables=VARIABLES, succeeds=False)
+    cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES, succeeds=False)
     cluster.out("gpu1", "rm /root/job")
     assert calls(cluster) == [f"drain {before} 570.86.15"]
     assert boot(cluster) == before
@@ -75,7 +75,7 @@ def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
 def test_drained_then_replaced_then_rebooted_but_not_given_back_without_gpus(cluster: Cluster):
     before = boot(cluster)
     cluster.out("gpu1", "rm /root/calls; touch /root/card_fell_off")
-    said = told(cluster.playbook(PLAYBOOK, variables=VARIABLES, succeeds=False))
+    said = told(cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES, succeeds=False))
     assert "the kernel does not take NVIDIA's module: modprobe: ERROR: could not insert 'nvidia': No such device" in said
     # It was still the old one when the manager was asked.
     assert calls(cluster) == [f"drain {before} 570.86.15"]
@@ -86,10 +86,10 @@ def test_drained_then_replaced_then_rebooted_but_not_given_back_without_gpus(clu
 def test_the_next_run_gives_it_back_without_another_reboot(cluster: Cluster):
     before = boot(cluster)
     cluster.out("gpu1", "rm /root/calls /root/card_fell_off")
-    cluster.playbook(PLAYBOOK, variables=VARIABLES)
+    cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES)
     assert calls(cluster) == [f"resume {before} 580.65.06"]
     assert boot(cluster) == before
-    assert changed(cluster.playbook(PLAYBOOK, variables=VARIABLES)) == []
+    assert changed(cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES)) == []
     assert len(calls(cluster)) == 1
 
 
@@ -97,7 +97,7 @@ def test_nouveau_goes_with_a_reboot(cluster: Cluster):
     """All of it in one run, which also goes back to the branch that the host had."""
     before = boot(cluster)
     cluster.out("gpu1", "rm /root/calls; rm -r /sys/module/nvidia; mkdir /sys/module/nouveau")
-    cluster.playbook(PLAYBOOK, variables={**VARIABLES, "nvidia_driver_branch": "570"})
+    cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_branch": "570"})
     after = boot(cluster)
     assert after != before
     assert calls(cluster) == [f"drain {before} 570.86.15", f"resume {after} 570.86.15"]

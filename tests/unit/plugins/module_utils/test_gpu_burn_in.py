@@ -69,3 +69,9 @@ def test_missing_gpus_and_sick_ones_are_told():
         "gpu1: 0000:41:00.0: sick",
         "gpu1: 1 GPUs were found, gpu_burn_in_count says 2.",
     ]
+
+
+def test_a_host_without_gpus_passes_only_where_that_is_asked_for():
+    assert burn_in.errors("gpu1", "ada", [], ["opened"], 0) == []
+    (told,) = burn_in.errors("gpu1", "ada", [], ["opened"], -1)
+    assert told.startswith("gpu1: no GPU was found;")
