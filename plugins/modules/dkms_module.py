@@ -147,13 +147,30 @@ def trial(module: AnsibleModule, package: str, version: str, kernels: list[str])
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
+    """What modinfo tells of the module that the kernel would load; empty where there is none."""
+    code, out, _err = module.run_command(["modinfo", "-k", kernel, name])
+    rows = [line.split(":", 1) for line in out.splitlines() if ":" in line] if code == 0 else []
+    fields = {key.strip(): value.strip() for key, value in rows if not key.startswith(("alias", "parm"))}
+    return (
+        {
+            key: fields.get(source, "")
+            for key, source in (("file", "filename"), ("version", "version"), ("license", "license"), ("signer", "signer"))
+        }
+        if fields
+        else {}
+    )
+
+
 def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) -> tuple[list[str], dict[str, str]]:
     """Build and install for kernels where that was not done: those, and kernel to first error."""
     built, failures = [], {}
     known = _dkms.states(module.run_command(["dkms", "status"], environ_update={"LC_ALL": "C"})[1])
     for kernel in kernels:
         state = _dkms.state_of(known, conf["name"], conf["version"], kernel)
-        if state and state.state == "installed" and not state.note:
+        # A file that somebody removed, or an index of modules that does not name it, is no state of dkms.
+        loads = loadable(module, conf["module"], kernel).get("version") == conf["version"]
+        if state and state.state == "installed" and not state.note and loads:
             continue
         built.append(kernel)
         if module.check_mode:
@@ -168,21 +185,6 @@ def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) ->
         except Failed as failure:
             failures[kernel] = str(failure)
     return [kernel for kernel in built if kernel not in failures], failures
-
-
-def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
-    """What modinfo tells of the module that the kernel would load; empty where there is none."""
-    code, out, _err = module.run_command(["modinfo", "-k", kernel, name])
-    rows = [line.split(":", 1) for line in out.splitlines() if ":" in line] if code == 0 else []
-    fields = {key.strip(): value.strip() for key, value in rows if not key.startswith(("alias", "parm"))}
-    return (
-        {
-            key: fields.get(source, "")
-            for key, source in (("file", "filename"), ("version", "version"), ("license", "license"), ("signer", "signer"))
-        }
-        if fields
-        else {}
-    )
 
 
 def main() -> None:
