@@ -17,10 +17,11 @@ BOOT_DISPLAY, BESIDE_BOOT_DISPLAY, BESIDE_NETWORK_CARD = "0000:03:01.0", "0000:0
 
 # All that the role may change, and whether the kernel was started anew.
 STATE = r"""
+systemctl is-system-running --wait >/dev/null
 cat /proc/sys/kernel/random/boot_id
-find /boot /etc/default /etc/driverctl.d /etc/udev /etc/initramfs-tools /var/lib/deephdc /var/lib/out-of-service \
-  -type f -exec sha256sum {} + 2>/dev/null
-ls -l /sys/bus/pci/devices/*/driver
+find /boot/grub/grub.cfg /boot/initrd* /etc/default /etc/driverctl.d /etc/udev /etc/initramfs-tools /var/lib/deephdc \
+  /var/lib/out-of-service -type f -exec sha256sum {} + 2>/dev/null | sort
+grep -H DRIVER= /sys/bus/pci/devices/*/uevent
 """
 # A small virtual machine with both functions of a card. Its user has nothing but a group; its memory may be locked, as the kernel asks for.
 NESTED = (
