@@ -54,6 +54,11 @@ def state_of(known: t.Iterable[State], name: str, version: str, kernel: str) -> 
     return State(name, version, "", "added", "") if own else None
 
 
+def is_whole(state: State | None) -> bool:
+    """Whether a module is installed as it was built. That the kernel has one of the name itself, another note, is no fault."""
+    return state is not None and state.state == "installed" and not re.search("diff|missing", state.note, re.IGNORECASE)
+
+
 def first_error(log: str) -> str:
     """The first error in a make.log: the compiler's, with file and line, else of whatever else failed, else the last line.
 

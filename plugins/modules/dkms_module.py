@@ -170,7 +170,7 @@ def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) ->
         state = _dkms.state_of(known, conf["name"], conf["version"], kernel)
         # A file that somebody removed, or an index of modules that does not name it, is no state of dkms.
         loads = loadable(module, conf["module"], kernel).get("version") == conf["version"]
-        if state and state.state == "installed" and not state.note and loads:
+        if _dkms.is_whole(state) and loads:
             continue
         built.append(kernel)
         if module.check_mode:

@@ -13,7 +13,8 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Lets C(nvidia-ctk) add NVIDIA's runtime, and the use of CDI specifications where the engine has them, to the engines' configuration.
     Whatever else is configured stays as it is.
-  - C(nvidia-ctk) works on copies, so that nothing is written that is there already.
+  - C(nvidia-ctk) works on copies, so that nothing is written that is there already. As it drops comments, a file as it was before the first
+    change is kept beside it, with the suffix C(.before-deephdc).
 attributes:
   check_mode:
     description: Predicts the change. Without C(nvidia-ctk) every engine counts as one that would be changed.
@@ -132,6 +133,9 @@ def main() -> None:
             with tempfile.NamedTemporaryFile("w", dir=module.tmpdir, delete=False, encoding="utf-8") as file:
                 file.write(content)
             new = not os.path.exists(path)
+            if not new and not os.path.exists(f"{path}.before-deephdc"):
+                # nvidia-ctk drops comments.
+                shutil.copy2(path, f"{path}.before-deephdc")
             module.atomic_move(file.name, path)
             if new:
                 os.chmod(path, 0o644)

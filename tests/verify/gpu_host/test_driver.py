@@ -78,6 +78,14 @@ def test_a_branch_that_is_not_there_is_refused(cluster):
     assert "nvidia_driver_branch is 550, but the source repository has 600.10.01, 590.44.01, 580.65.06, 570.86.15, 440.33.01" in said
 
 
+def test_a_repository_that_would_switch_signatures_off_is_refused(cluster):
+    trusted = {"uri": "file:/srv/nvidia\nTrusted: yes", "suite": "./", "key": "none"}
+    said = told(cluster.playbook(PLAYBOOK, variables={"nvidia_driver_repository": trusted}, succeeds=False))
+    assert "nvidia_driver_repository of gpu1 is no repository of apt" in said
+    said = told(cluster.playbook(PLAYBOOK, variables={"nvidia_container_toolkit_repository": trusted}, succeeds=False))
+    assert "nvidia_container_toolkit_repository of gpu1 is no repository of apt" in said
+
+
 def test_another_branch(cluster, kernels):
     predicted = changed(cluster.playbook(PLAYBOOK, "--check", variables={"nvidia_driver_branch": "580"}))
     assert any("Hold the driver to its version" in task for task in predicted)

@@ -82,3 +82,18 @@ def test_what_a_failed_build_means_for_the_host():
 def test_a_module_that_the_kernel_would_not_load():
     assert "6.1-x, but there it would load no module: look at `modinfo -k 6.1-x`" in dkms.load_error("nvidia", "1", "6.1-x", "")
     assert "it would load 0.9" in dkms.load_error("nvidia", "1", "6.1-x", "0.9")
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("nvidia/580.65.06, 6.1.0-56-amd64, x86_64: installed", True),
+        ("nvidia/580.65.06, 6.1.0-56-amd64, x86_64: installed (Original modules exist)", True),
+        ("nvidia/580.65.06, 6.1.0-56-amd64, x86_64: installed (Differences between built and installed modules)", False),
+        ("nvidia/580.65.06, 6.1.0-56-amd64, x86_64: installed (WARNING! Missing some built modules!)", False),
+        ("nvidia/580.65.06, 6.1.0-56-amd64, x86_64: built", False),
+    ],
+)
+def test_what_counts_as_installed(line, whole):
+    (state,) = dkms.states(line)
+    assert dkms.is_whole(state) is whole
