@@ -11,7 +11,7 @@ SPECIFIED = ("--tags", "validate", "--skip-tags", "gpu_burn_in")
 SPECIFICATION = "/var/run/cdi/nvidia.yaml"
 # A container of the host's own programs: no image is needed, and none could be had.
 RUN = (
-    "podman --log-level=error --storage-driver=vfs --cgroup-manager=cgroupfs run --rm --network=none --cgroups=disabled"
+    "podman --log-level=error --cgroup-manager=cgroupfs run --rm --network=none --cgroups=disabled"
     " --volume=/usr:/usr:ro {} --rootfs /root/rootfs {}"
 )
 
