@@ -128,10 +128,10 @@ def write(path: str, text: str) -> None:
 
 
 def replace(path: str, text: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Not beside a saved override: driverctl would take any file there for one.
-    temporary = under(ROOT, f"{RECORD}.new")
-    os.makedirs(os.path.dirname(temporary), exist_ok=True)
+    directory, name = os.path.split(path)
+    os.makedirs(directory, exist_ok=True)
+    # In the same file system, under a name that driverctl does not take for a device's.
+    temporary = os.path.join(directory, f".{name}.new")
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -187,18 +187,33 @@ def unsafe(address: str, facts: dict[str, dict]) -> str | None:
     return None
 
 
-def rebind(module: AnsibleModule, address: str, driver: str | None) -> None:
-    """Bind a driver, or (None) the one that the kernel chooses."""
-    wanted = driver or (read_text(device(address, "modalias")) or "")
-    code, _out, err = module.run_command(["modprobe", wanted]) if wanted else (0, "", "")
-    if driver and code != 0:
+def load(module: AnsibleModule, driver: str) -> None:
+    code, _out, err = module.run_command(["modprobe", driver])
+    if code != 0:
         raise Refused(f"the driver {driver} can't be loaded: {' '.join(err.split())}")
-    write(device(address, "driver_override"), (driver or "") + "\n")
+
+
+def bind(address: str, override: str) -> None:
+    """Let the kernel choose a driver anew; an empty override leaves the choice to it."""
+    write(device(address, "driver_override"), f"{override}\n")
     if driver_of(address):
         write(device(address, "driver/unbind"), address)
     write(under(ROOT, "/sys/bus/pci/drivers_probe"), address)
-    if driver and driver_of(address) != driver:
-        raise Refused(f"{address} was not taken by {driver}, it has {driver_of(address) or 'no driver'}: see dmesg")
+
+
+def rebind(module: AnsibleModule, address: str, driver: str | None) -> None:
+    """Bind a driver, or (None) the one that the kernel chooses; a function that the driver does not take keeps its former one."""
+    if driver is None:
+        alias = read_text(device(address, "modalias"))
+        if alias:
+            module.run_command(["modprobe", alias])
+        bind(address, "")
+        return
+    former = (read_text(device(address, "driver_override")) or "").replace("(null)", "")
+    bind(address, driver)
+    if driver_of(address) != driver:
+        bind(address, former)
+        raise Refused(f"{address} was not taken by {driver}, it has {driver_of(address) or 'no driver'} again: see dmesg")
 
 
 def main() -> None:
@@ -251,6 +266,8 @@ def bring_about(module: AnsibleModule) -> dict:
     kept = {address: own for address, own in {**ours, **dict.fromkeys(new, driver)}.items() if address in [*wanted, *waiting]}
     removed = [address for address in leaving if saved.get(address) == ours[address]]
     if not module.check_mode:
+        if new or set(now) & set(wanted):  # before anything is written
+            load(module, driver)
         if new:  # the note comes before the files, so that what a killed run made is known as ours
             record({**ours, **dict.fromkeys(new, driver)})
         for address in new:
@@ -258,7 +275,13 @@ def bring_about(module: AnsibleModule) -> dict:
         for address in removed:
             os.unlink(saved_file(address))
         for address in now:
-            rebind(module, address, driver if address in wanted else None)
+            try:
+                rebind(module, address, driver if address in wanted else None)
+            except Refused:
+                if address in new:  # else it would have no driver after the next boot
+                    os.unlink(saved_file(address))
+                    record({other: own for other, own in recorded().items() if other != address})
+                raise
         if kept != recorded():
             record(kept)
     return {

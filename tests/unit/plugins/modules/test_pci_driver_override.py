@@ -192,8 +192,15 @@ def test_without_driverctl_nothing_would_last(host):
     assert host(_ansible_check_mode=True)["changed"]
 
 
-def test_a_driver_that_does_not_load_or_does_not_take_it(host, fake):
+def test_a_driver_that_does_not_take_it_leaves_the_former(host):
     host.refuses = ("vfio-pci",)
-    assert "was not taken by vfio-pci, it has no driver: see dmesg" in host()["msg"]
+    assert "0000:0c:00.0 was not taken by vfio-pci, it has nvidia again: see dmesg" in host()["msg"]
+    assert host.driver("0000:0c:00.0") == "nvidia" and "pci-0000:0c:00.0" not in host.saved() and "0000:0c:00.0" not in host.record()
+    host.refuses = ()
+    assert host()["changed"] and host.saved() == SAVED
+
+
+def test_a_driver_that_does_not_load_changes_nothing(host, fake):
     fake("modprobe", "echo 'modprobe: FATAL: Module vfio-pci not found.' >&2; exit 1")
     assert "the driver vfio-pci can't be loaded: modprobe: FATAL: Module vfio-pci not found" in host()["msg"]
+    assert host.events == [] and host.saved() == {} and host.record() is None
