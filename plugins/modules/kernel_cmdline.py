@@ -101,6 +101,7 @@ ROOT = "/"
 
 GRUB_DEFAULTS = "etc/default/grub"
 GRUB_DROPINS = "etc/default/grub.d"
+MENU_IS_OLD = "# The menu has not been made anew yet.\n"
 GRUB_MENU = "boot/grub/grub.cfg"
 KERNEL_CMDLINE = "etc/kernel/cmdline"
 # What kernel-install takes where the file above is missing; where this one is too, the running kernel's arguments.
@@ -114,6 +115,10 @@ RECORDS = "var/lib/deephdc/kernel_cmdline"
 
 class Refused(Exception):
     """The wanted state can't be brought about; the text says why in one sentence."""
+
+
+class Incomplete(Exception):
+    """The files were written, but the next start will not be as wanted; the text says why in one sentence."""
 
 
 def path(name: str) -> str:
@@ -177,6 +182,9 @@ class Grub:
     def __init__(self, module: AnsibleModule, name: str) -> None:
         self.module = module
         self.dropin = f"{GRUB_DROPINS}/90-{name}.cfg"
+        present = read(self.dropin)
+        if present is not None and not present.startswith(cmdline.grub_dropin([]).splitlines()[0]):
+            raise Refused(f"/{self.dropin} is not this module's file; rename it")
         self.foreign = self._foreign()
 
     def _foreign(self) -> list[str]:
@@ -197,12 +205,11 @@ class Grub:
         return read(self.dropin) == (cmdline.grub_dropin(arguments) if arguments else None)
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        """A file without arguments tells a later run that the menu may not have been made anew."""
-        replace(self.dropin, cmdline.grub_dropin(arguments))
+        """The last line goes with the end of the change, so that a run after a killed one makes the menu anew."""
+        replace(self.dropin, cmdline.grub_dropin(arguments) + MENU_IS_OLD)
 
     def finish(self, arguments: list[str]) -> None:
-        if not arguments:
-            replace(self.dropin, None)
+        replace(self.dropin, cmdline.grub_dropin(arguments) if arguments else None)
 
     def next_start(self) -> list[list[str]]:
         return cmdline.grub_lines(read(GRUB_MENU) or "")
@@ -282,6 +289,8 @@ def main() -> None:
         module.exit_json(**compare(module))
     except Refused as reason:
         module.fail_json(msg=f"the kernel's arguments are left as they were: {reason}")
+    except Incomplete as reason:
+        module.fail_json(msg=f"{reason}")
     except OSError as error:
         module.fail_json(msg=f"{error.filename}: {error.strerror}")
 
@@ -313,7 +322,7 @@ def compare(module: AnsibleModule) -> dict:
         loader.make_menu()
         loader.finish(added)
         if not is_as_wanted(loader.next_start(), wanted, unwanted):
-            raise Refused(
+            raise Incomplete(
                 f"{which}'s menu was made anew and still hasn't {' '.join(wanted) or 'lost ' + ' '.join(unwanted)} in every entry; "
                 "a later file of its configuration replaces what this one says"
             )

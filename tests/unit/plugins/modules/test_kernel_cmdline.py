@@ -162,6 +162,21 @@ def test_an_argument_that_is_not_wanted_any_more(grub):
     assert "intel_iommu" not in grub.read("boot/grub/grub.cfg") and "iommu=pt" in grub.read("boot/grub/grub.cfg")
 
 
+def test_an_argument_taken_away_by_a_run_that_was_killed_before_the_menu(grub, fake):
+    grub(*WANTED)
+    fake("update-grub", "exit 1")
+    assert grub("iommu=pt")["failed"]
+    fake("update-grub", UPDATE_GRUB.format(root=grub.path))
+    assert grub("iommu=pt")["changed"] and "intel_iommu" not in grub.read("boot/grub/grub.cfg")
+    assert grub("iommu=pt")["changed"] is False
+
+
+def test_a_file_of_that_name_that_somebody_else_made_stays(grub):
+    grub.write(grub.dropin, 'GRUB_TIMEOUT="1"\n')
+    assert "/etc/default/grub.d/90-pci_passthrough.cfg is not this module's file" in grub(*WANTED)["msg"]
+    assert grub(state="absent")["failed"] and grub.read(grub.dropin) == 'GRUB_TIMEOUT="1"\n'
+
+
 def test_a_contradiction_is_refused(grub):
     grub.write("etc/default/grub", 'GRUB_CMDLINE_LINUX_DEFAULT="quiet intel_iommu=off"\n')
     result = grub(*WANTED)
@@ -173,6 +188,7 @@ def test_a_later_file_that_replaces_all_is_found_out(grub):
     grub.write("etc/default/grub.d/99-cloud.cfg", 'GRUB_CMDLINE_LINUX="console=ttyS0"\n')
     result = grub(*WANTED)
     assert result["failed"] and "a later file of its configuration replaces what this one says" in result["msg"]
+    assert "left as they were" not in result["msg"]
 
 
 def test_settings_that_no_shell_can_read(grub):
