@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 import errno
+import functools
 import grp
 import json
 import os
 import pwd
+import select
+import signal
 import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _cuda_check
 
 # What opening a file ended with, beside "opened".
 STATES = {
@@ -43,40 +48,71 @@ def open_all(paths: t.Sequence[str]) -> dict[str, str]:
     return found
 
 
-def open_all_as(user: str, paths: t.Sequence[str]) -> dict[str, str]:
-    """The same as a user with all groups, in a process of its own, as one that gave up its rights can't take them back."""
+def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> t.Any:
+    """What an action gives that a user with all groups does, in a process of its own, as one that gave up its rights can't take them back.
+
+    :param action: gives what JSON can hold.
+    :raises OSError: the process ended without a result, or did not end in time: a driver may hang for good.
+    """
     account = pwd.getpwnam(user)
-    if account.pw_uid == os.geteuid():
-        return open_all(paths)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reader)
-            groups = [group.gr_gid for group in grp.getgrall() if user in group.gr_mem]
-            os.setgroups([account.pw_gid, *groups])
-            os.setgid(account.pw_gid)
-            os.setuid(account.pw_uid)
-            os.write(writer, json.dumps(open_all(paths)).encode())
+            if account.pw_uid != os.geteuid():
+                groups = [group.gr_gid for group in grp.getgrall() if user in group.gr_mem]
+                os.setgroups([account.pw_gid, *groups])
+                os.setgid(account.pw_gid)
+                os.setuid(account.pw_uid)
+            os.write(writer, json.dumps(action()).encode())
         finally:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as stream:
+        is_told = bool(select.select([stream], [], [], seconds)[0])
+        if not is_told:
+            os.kill(child, signal.SIGKILL)  # one that waits for a driver ends when that lets it, so nobody waits for it
+            raise OSError(f"it did not end within {seconds:.0f} s")
         text = stream.read()
     os.waitpid(child, 0)
     if not text:
-        raise OSError(f"becoming {user} failed")
-    return dict(json.loads(text))
+        raise OSError(f"as {user} it ended without a result")
+    return json.loads(text)
 
 
-def report(accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
-    """Result per accelerator: its files' states and what is wrong with it."""
+def open_all_as(user: str, paths: t.Sequence[str]) -> dict[str, str]:
+    """Path to what opening it as a user ended with."""
+    return dict(as_user(user, lambda: open_all(paths)))
+
+
+def compute_all_as(user: str, accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str]) -> dict[str, str]:
+    """PCI address to what a small computation ended with, of NVIDIA's GPUs that the user can open whole; of none without the library."""
+    if _cuda_check.library() is None:
+        return {}
+    found = {}
+    for own in accelerators:
+        is_whole = own["driver"] == "nvidia" and not (own.get("mig") or {}).get("enabled")
+        if is_whole and files_of(own) and all(opened[path] == "opened" for path in files_of(own)):
+            compute = functools.partial(_cuda_check.compute, own["pci_address"])
+            try:
+                found[own["pci_address"]] = as_user(user, compute, 120.0)
+            except OSError as error:
+                found[own["pci_address"]] = str(error)
+    return found
+
+
+def report(
+    accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str], computed: t.Mapping[str, str]
+) -> list[dict[str, t.Any]]:
+    """Result per accelerator: its files' states, what a computation ended with (None: there was none), and what is wrong with it."""
     return [
         {
             "pci_address": own["pci_address"],
             "type": own["type"],
             "driver": own["driver"],
             "files": {path: opened[path] for path in files_of(own)},
+            "computation": computed.get(own["pci_address"]),
             "problems": [entry["message"] for entry in own["health"]],
         }
         for own in accelerators
@@ -98,4 +134,6 @@ def errors(who: str, user: str, results: t.Iterable[t.Mapping[str, t.Any]], acce
         bad = {path: state for path, state in result["files"].items() if state not in accepted}
         if bad:
             found.append(f"{name} can't be opened by {user}: {', '.join(f'{path} {state}' for path, state in bad.items())}.")
+        if result["computation"] not in (None, _cuda_check.COMPUTED, _cuda_check.BUSY):
+            found.append(f"{name} does not compute for {user}: {result['computation']}.")
     return found

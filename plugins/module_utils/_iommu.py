@@ -16,6 +16,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import (
     canonical_address,
     link_name,
     list_directory,
+    read_integer,
     read_text,
     under,
 )
@@ -23,6 +24,10 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import (
 #: Where driverctl keeps what it does at each boot; one file per device, its only content is the driver's name.
 OVERRIDES = "/etc/driverctl.d"
 _OVERRIDE_FILE = re.compile(r"pci-(.+)\Z")
+
+#: By which virtual functions come back at each boot: one line for each physical function.
+DIVISION_RULES = "/etc/udev/rules.d/71-deephdc-virtual-functions.rules"
+_DIVISION = re.compile(r'KERNEL=="([^"]+)".*ATTR\{sriov_numvfs\}="(\d+)"')
 
 # ACPI tables by which firmware tells that it has an IOMMU, and that it is on.
 TABLES = ("DMAR", "IVRS")
@@ -44,6 +49,7 @@ def read(root: str = "/", kernel: str | None = None) -> dict[str, t.Any]:
         "kernel_arguments": (read_text(under(root, "/proc/cmdline")) or "").split(),
         "has_vfio": has_vfio(root, release),
         "overrides": overrides(root),
+        "divided": divided(root),
         "functions": functions(root),
     }
 
@@ -70,17 +76,28 @@ def overrides(root: str) -> dict[str, str]:
     return {match.group(1): read_text(os.path.join(directory, name)) or "" for name, match in named if match}
 
 
+def divided(root: str) -> dict[str, int]:
+    """The number of virtual functions that our rules make at boot, by the physical function's address."""
+    lines = read_text_whole(under(root, DIVISION_RULES)).splitlines()
+    return {match.group(1): int(match.group(2)) for match in map(_DIVISION.search, lines) if match and not match.string.startswith("#")}
+
+
 def functions(root: str) -> list[dict[str, t.Any]]:
     """All PCI functions of the host, in order of address."""
     directory = under(root, "/sys/bus/pci/devices")
     addresses = sorted((name for name in list_directory(directory) if canonical_address(name) == name), key=address_key)
     cards = network_cards(root)
     found = [function(os.path.join(directory, address), address, cards.get(address, [])) for address in addresses]
-    cards_of_interest = {slot(entry["address"]) for entry in found if re.match("03|12|0b40", entry["class"])}
+    cards_of_interest = {slot(entry["address"]) for entry in found if _is_of_interest(entry)}
     opened = opened_devices(root) if cards_of_interest else []
     for entry in found:
         entry["users"] = users(root, entry["address"], opened) if slot(entry["address"]) in cards_of_interest else []
     return found
+
+
+def _is_of_interest(entry: dict[str, t.Any]) -> bool:
+    """Whether a virtual machine may have it: graphics, accelerators, and virtual functions of anything."""
+    return bool(re.match("03|12|0b40", entry["class"])) or entry["sriov"]["physical_function"] is not None
 
 
 def slot(address: str) -> str:
@@ -102,6 +119,11 @@ def function(device: str, address: str, interfaces: list[dict[str, t.Any]]) -> d
         "boot_display": read_text(os.path.join(device, "boot_vga")) == "1",
         "framebuffer": next((name for name in list_directory(os.path.join(device, "graphics")) if name.startswith("fb")), None),
         "interfaces": interfaces,
+        "sriov": {
+            "total_vfs": read_integer(os.path.join(device, "sriov_totalvfs")),
+            "num_vfs": read_integer(os.path.join(device, "sriov_numvfs")),
+            "physical_function": link_name(os.path.join(device, "physfn")),
+        },
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_generations import (
     Generation,
     branch_error,
@@ -238,7 +239,7 @@ def plan(
 ) -> dict[str, t.Any]:
     """What the role does on a host.
 
-    settings: source, branch, modules, upgrade, image (the host is an image: its kernels don't run, it has no GPU of its own).
+    settings: source, branch, modules, upgrade, mig, image (the host is an image: its kernels don't run, it has no GPU of its own).
     """
     image = settings["image"]
     gpus = gpus_of(accelerators)
@@ -259,6 +260,8 @@ def plan(
     has = installed(facts["installed"])
     chosen, reasons = choose(who, gpus, candidates(settings["source"], facts["available"]), settings, has)
     errors += reasons
+    if not image:
+        errors += [f"{who}: {reason}" for reason in _nvidia_mig.choose(settings.get("mig") or (), accelerators)[1]]
     fabric = []
     if facts["nvswitches"] and chosen:
         versions = [version for version in facts["available"].get(FABRIC_MANAGER, ()) if upstream(version) == chosen.version]

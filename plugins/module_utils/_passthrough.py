@@ -10,12 +10,12 @@ PCI bridges of a group stay with the host, as the kernel allows.
 
 from __future__ import annotations
 
-import re
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _virtual_functions
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, assignable, type_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._iommu import slot
-from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address
+from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import full_address
 
 DRIVER = "vfio-pci"
 
@@ -37,24 +37,36 @@ def plan(
     wanted: t.Sequence[str],
     console: t.Sequence[str] | None = None,
     host: str = "this host",
+    divided: t.Sequence[t.Mapping[str, t.Any]] | None = None,
 ) -> dict[str, t.Any]:
     """What is to be done on a host, or why not.
 
     :param wanted: pci_passthrough_devices: types, PCI addresses, or all.
     :param console: pci_passthrough_console: PCI addresses of graphics that gpu_facts takes for the host's own.
-    :returns: errors (one sentence each), devices, functions (what vfio-pci shall have), kernel_arguments, and is_complete: False
-        as long as the kernel shows no groups, so that the devices can be checked only after a reboot.
+    :param divided: pci_passthrough_virtual_functions.
+    :returns: errors (one sentence each), is_wanted (whether virtual machines shall get anything), divided (the physical functions with
+        the number of virtual ones that each shall have), devices, functions (what vfio-pci shall have; virtual ones as far as they are
+        made already), kernel_arguments, and is_complete: False as long as the kernel shows no groups, so that the devices can be
+        checked only after a reboot.
     """
-    nothing: dict[str, t.Any] = {"devices": [], "functions": [], "kernel_arguments": kernel_arguments(iommu), "is_complete": True}
+    nothing: dict[str, t.Any] = {"devices": [], "functions": [], "divided": [], "kernel_arguments": kernel_arguments(iommu)}
     errors = [*_misspelt("pci_passthrough_devices", wanted, host), *_misspelt("pci_passthrough_console", console or [], host)]
-    if errors or not wanted:
-        return {"errors": errors, **nothing}
+    if errors or not (wanted or divided):
+        return {"errors": errors, **nothing, "is_wanted": False, "is_complete": True}
+    division = _virtual_functions.divide(accelerators, iommu, divided or [], host)
+    whole = [entry["address"] for entry in division.functions]
     listed = {entry["pci_address"]: entry for entry in accelerators}
     functions = {entry["address"]: entry for entry in iommu["functions"]}
-    allowed = [_full(address) for address in console or ()]
+    allowed = [full_address(address) for address in console or ()]
     candidates = [*assignable(accelerators), *(listed[address] for address in allowed if address in listed)]
-    chosen, errors = _choose(candidates, listed, functions, wanted, host)
-    errors = [*_host_errors(iommu, host), *errors]
+    candidates = [entry for entry in candidates if entry["pci_address"] not in whole]
+    chosen, errors = _choose(candidates, listed, functions, wanted, host, whole)
+    errors = [*_host_errors(iommu, host), *division.errors, *errors]
+    taken = [entry["pci_address"] for entry in chosen]
+    for physical in whole:
+        virtual = [entry["address"] for entry in _virtual_functions.virtual_functions(functions.values(), physical)]
+        # Those of a device that is no accelerator are in no list.
+        chosen += [listed.get(address, {"pci_address": address, "type": "virtual_function"}) for address in virtual if address not in taken]
     is_complete = any(entry["group"] is not None for entry in functions.values())
     devices = []
     for accelerator in chosen:
@@ -69,6 +81,8 @@ def plan(
     bound = sorted({address for device in devices for address in device["functions"]})
     return {
         "errors": list(dict.fromkeys(errors)),
+        "is_wanted": True,
+        "divided": division.functions,
         "devices": devices,
         "functions": [{key: functions[address][key] for key in ("address", "vendor_id", "device_id")} for address in bound],
         "kernel_arguments": kernel_arguments(iommu),
@@ -84,29 +98,24 @@ def _misspelt(name: str, given: t.Any, host: str) -> list[str]:
     return [f"{name} of {host} has {item}, which YAML does not take for a text: put it into quotes." for item in other]
 
 
-def _full(text: str) -> str:
-    """lspci leaves the domain out where there is only one."""
-    short = re.match(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\Z", text)
-    return canonical_address(f"0000:{text}" if short else text) or text
-
-
 def _choose(
     candidates: t.Sequence[Accelerator],
     listed: t.Mapping[str, Accelerator],
     functions: t.Mapping[str, Function],
     wanted: t.Sequence[str],
     host: str,
+    whole: t.Sequence[str],
 ) -> tuple[list[Accelerator], list[str]]:
     chosen: dict[str, Accelerator] = {}
     errors = []
     for item in wanted:
-        address = _full(item)
+        address = full_address(item)
         if item == "all":
             found = [entry for entry in candidates if entry.get("kind") != "console"]
         else:
             found = [entry for entry in candidates if address == entry["pci_address"] or item == type_of(entry)]
         if not found:
-            errors.append(_unknown(str(item), address, candidates, listed, functions, host))
+            errors.append(_unknown(str(item), address, candidates, listed, functions, host, whole))
         chosen.update({entry["pci_address"]: entry for entry in found})
     return list(chosen.values()), errors
 
@@ -118,6 +127,7 @@ def _unknown(
     listed: t.Mapping[str, Accelerator],
     functions: t.Mapping[str, Function],
     host: str,
+    whole: t.Sequence[str],
 ) -> str:
     consoles = [entry for entry in listed.values() if entry.get("kind") == "console" and item in (type_of(entry), entry["pci_address"])]
     consoles += [entry for entry in listed.values() if entry.get("kind") == "console" and address == entry["pci_address"]]
@@ -127,8 +137,8 @@ def _unknown(
             f"if it is no console, name {consoles[0]['pci_address']} in pci_passthrough_console."
         )
     divided = [entry for entry in listed.values() if address == entry["pci_address"] and (entry.get("sriov") or {}).get("num_vfs")]
-    if divided:
-        return f"pci_passthrough_devices of {host} asks for {item}, which is divided into virtual functions: ask for these."
+    if divided or address in whole:
+        return f"pci_passthrough_devices of {host} asks for {item}, which is divided into virtual functions: virtual machines get these."
     if address in functions:
         return (
             f"pci_passthrough_devices of {host} asks for {item}, which is no accelerator but a device of class "
@@ -245,9 +255,9 @@ def _device(accelerator: Accelerator, own: Function, functions: t.Mapping[str, F
 
 def faults(plan: t.Mapping[str, t.Any], iommu: Iommu, host: str = "this host") -> list[str]:
     """Why the planned devices aren't ready for virtual machines, from the layer below to the one above; empty where they are."""
-    if not plan["functions"]:
+    if not plan["is_wanted"]:
         return []
-    found = []
+    found = _virtual_functions.faults(plan["divided"], iommu["functions"], host)
     lacking = [argument for argument in plan["kernel_arguments"] if argument not in iommu["kernel_arguments"]]
     if lacking:
         found.append(

@@ -43,6 +43,13 @@ def canonical_address(text):
     return "%04x:%s:%s.%s" % (int(domain, 16), bus.lower(), device.lower(), function)
 
 
+def full_address(text):
+    # type: (str) -> str
+    """The canonical address of one that lspci printed, which leaves the domain out where there is only one; other text as it is."""
+    short = re.match(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\Z", text)
+    return canonical_address("0000:" + text if short else text) or text
+
+
 def address_key(address):
     # type: (str) -> tuple[int, ...]
     """Orders addresses by number: 'ffff:..' comes before '10000:..'."""

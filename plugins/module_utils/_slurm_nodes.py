@@ -68,6 +68,11 @@ def ours(node: t.Mapping[str, str]) -> bool:
     return node["reason"].startswith(MARK) or bool(SLURM_REASON.match(node["reason"]))
 
 
+def is_for(node: t.Mapping[str, str], reason: str) -> bool:
+    """Whether somebody gave a node this reason; slurmctld adds its own behind, as when a node does not answer."""
+    return node["reason"] == reason or node["reason"].startswith(f"{reason} : ")
+
+
 def unheard(node: t.Mapping[str, str]) -> bool:
     return bool(UNHEARD.search(node["state"]) or (DOWN.search(node["state"]) and SLURM_DOWN.match(node["reason"])))
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_open_info
 version_added: 0.1.0
-short_description: Open the files of a host's GPUs as the user who will use them
+short_description: Open a host's GPUs, and compute on them, as the user who will use them
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the accelerators as M(deephdc.accelerators.gpu_facts) does, opens the files of each for reading and writing as a user, and closes
     them again. Of a GPU that was given to virtual machines it is the file of the IOMMU group.
+  - Where that succeeds on a GPU of NVIDIA's and the driver's library C(libcuda.so.1) is there, a million numbers are squared on it, in
+    4 MiB of its memory, as the same user. Not on GPUs that are divided by MIG.
 attributes:
   check_mode:
     description: The module only reads.
@@ -29,6 +31,10 @@ options:
     description: Prefix of C(/sys) and C(/proc) that the accelerators are read from. The files that are opened are those in C(/dev).
     type: path
     default: /
+  compute:
+    description: Whether to compute.
+    type: bool
+    default: true
   accepted:
     description: States of files that are no errors.
     type: list
@@ -51,8 +57,10 @@ EXAMPLES = r"""
 RETURN = r"""
 gpus:
   description:
-    - Per GPU, C(pci_address), C(type), C(driver), C(files) and C(problems). C(files) is path to state - V(opened), V(denied), V(missing),
-      V(no_driver), V(busy), V(broken) or the system's words.
+    - Per GPU, C(pci_address), C(type), C(driver), C(files), C(computation) and C(problems).
+    - C(files) is path to state - V(opened), V(denied), V(missing), V(no_driver), V(busy), V(broken) or the system's words.
+    - C(computation) is V(computed), V(busy) (somebody else has the GPU for himself, or all of its memory), what went wrong, or V(null)
+      where there was none.
   type: list
   elements: dict
   returned: always
@@ -75,6 +83,7 @@ def main() -> None:
         argument_spec={
             "user": {"type": "str", "default": "nobody"},
             "root": {"type": "path", "default": "/"},
+            "compute": {"type": "bool", "default": True},
             "accepted": {"type": "list", "elements": "str", "default": ["opened"]},
             "count": {"type": "int", "default": -1},
         },
@@ -87,7 +96,8 @@ def main() -> None:
         opened = _gpu_burn_in.open_all_as(user, [path for gpu in gpus for path in _gpu_burn_in.files_of(gpu)])
     except (KeyError, OSError) as error:
         module.fail_json(msg=f"The GPUs can't be opened as {user}: {error}.")
-    results = _gpu_burn_in.report(gpus, opened)
+    computed = _gpu_burn_in.compute_all_as(user, gpus, opened) if module.params["compute"] else {}
+    results = _gpu_burn_in.report(gpus, opened, computed)
     told = _gpu_burn_in.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
     module.exit_json(changed=False, gpus=results, errors=told)
 

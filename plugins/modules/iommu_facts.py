@@ -32,6 +32,7 @@ options:
 seealso:
   - module: deephdc.accelerators.gpu_facts
   - module: deephdc.accelerators.pci_driver_override
+  - module: deephdc.accelerators.pci_virtual_functions
 """
 
 EXAMPLES = r"""
@@ -81,6 +82,11 @@ ansible_facts:
           description: Drivers that driverctl gives at boot, by PCI address.
           type: dict
           sample: {"0000:41:00.0": "vfio-pci"}
+        divided:
+          description:
+            - Number of SR-IOV virtual functions that M(deephdc.accelerators.pci_virtual_functions) makes at each boot, by PCI address.
+          type: dict
+          sample: {"0000:41:00.0": 4}
         functions:
           description: All PCI functions in order of address.
           type: list
@@ -126,9 +132,15 @@ ansible_facts:
               type: list
               elements: dict
               sample: [{"name": "eno1", "is_uplink": true}]
+            sriov:
+              description:
+                - C(total_vfs), how many virtual functions it can have, and C(num_vfs), how many it has, V(null) without SR-IOV;
+                  C(physical_function), of a virtual function the address that it belongs to, otherwise V(null).
+              type: dict
+              sample: {"total_vfs": 16, "num_vfs": 4, "physical_function": null}
             users:
               description:
-                - Who has its device files open. Only read for display controllers, processing accelerators
+                - Who has its device files open. Only read for display controllers, processing accelerators, virtual functions
                   and what is on the same card.
               type: list
               elements: str

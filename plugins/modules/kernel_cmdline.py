@@ -94,6 +94,7 @@ import re
 import shlex
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _durable_file
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _kernel_cmdline as cmdline
 
 # Only tests have another one.
@@ -139,14 +140,7 @@ def replace(name: str, text: str | None) -> None:
         if os.path.lexists(path(name)):
             os.unlink(path(name))
         return
-    os.makedirs(os.path.dirname(path(name)), exist_ok=True)
-    temporary = os.path.join(os.path.dirname(path(name)), f".{os.path.basename(name)}.kernel_cmdline")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path(name))
+    _durable_file.replace(path(name), text)
 
 
 def entries() -> list[str]:

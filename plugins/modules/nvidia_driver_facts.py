@@ -120,11 +120,9 @@ ansible_facts:
 import glob
 import os
 import re
-import shutil
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_driver
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _nvidia_driver
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import read_text
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -133,6 +131,7 @@ SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 RECORD = "/var/lib/deephdc/nvidia_driver_packages"
 # The role took the host from its users.
 DRAINED = "/var/lib/deephdc/nvidia_driver_drained"
+JOURNAL = "/var/lib/dpkg/updates/[0-9]*"
 # PCI class of NVSwitch bridges.
 BRIDGE_CLASS = "0x0680"
 
@@ -187,35 +186,11 @@ def archives(module: AnsibleModule) -> list[tuple[str, str]]:
 
 def available(module: AnsibleModule, names: list[str], sources: str) -> dict[str, list[str]]:
     """Versions that the sources have."""
-    directory = tempfile.mkdtemp(prefix="deephdc_apt.", dir=module.tmpdir)
     try:
-        os.makedirs(f"{directory}/lists/partial")
-        with open(f"{directory}/deephdc.sources", "w", encoding="utf-8") as file:
-            file.write(sources)
-        options = {
-            "Dir::Etc::SourceList": "/dev/null",
-            "Dir::Etc::SourceParts": directory,
-            "Dir::State::Lists": f"{directory}/lists",
-            "Dir::Cache::pkgcache": "",
-            "Dir::Cache::srcpkgcache": "",
-            "APT::Sandbox::User": "root",
-        }
-        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-        code, out, err = module.run_command(["apt-get", *words, "--quiet", "update"], environ_update={"LC_ALL": "C"})
-        told = [line for line in (out + err).splitlines() if line.startswith(("E:", "Err:", "W:"))]
-        if code != 0 or any(line.startswith("W:") and "GPG" in line for line in told):
-            module.fail_json(
-                msg=f"apt can't read the driver's source: {' '.join(told) or err}. "
-                "Look at nvidia_driver_source and nvidia_driver_repository."
-            )
-        found: dict[str, list[str]] = {}
-        for line in module.run_command(["apt-cache", *words, "madison", *names])[1].splitlines():
-            name, version = (part.strip() for part in line.split("|")[:2])
-            if version not in found.setdefault(name, []):
-                found[name].append(version)
-        return found
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        found = _apt_source.versions(module, names, sources)
+    except _apt_source.Unreadable as told:
+        module.fail_json(msg=f"apt can't read the driver's source: {told}. Look at nvidia_driver_source and nvidia_driver_repository.")
+    return found
 
 
 def secure_boot() -> bool | None:
@@ -231,6 +206,11 @@ def key_enrolled(module: AnsibleModule) -> bool:
     if not module.get_bin_path("mokutil"):
         return False
     return "already enrolled" in module.run_command(["mokutil", "--test-key", "/var/lib/dkms/mok.pub"], environ_update={"LC_ALL": "C"})[1]
+
+
+def interrupted(module: AnsibleModule) -> bool:
+    """Whether dpkg left packages half done, or a journal, with which apt does nothing."""
+    return bool(glob.glob(JOURNAL) or module.run_command(["dpkg", "--audit"])[1].strip())
 
 
 def nvswitches() -> int:
@@ -262,7 +242,7 @@ def main() -> None:
         "headers_available": headers_available(module, without),
         "packages": _nvidia_driver.all_names(),
         "installed": installed(module, _nvidia_driver.all_names()),
-        "broken": bool(module.run_command(["dpkg", "--audit"])[1].strip()),
+        "broken": interrupted(module),
         "available": available(module, names, text) if text else {},
         "sources": text,
         "secure_boot": secure_boot(),

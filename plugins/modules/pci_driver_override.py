@@ -95,11 +95,11 @@ reboot_needed:
   returned: success
 """
 
-import json
 import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
+from ansible_collections.deephdc.accelerators.plugins.module_utils._durable_file import note, noted, replace
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address, link_name, read_text, under
 
 # Only tests have another one.
@@ -127,29 +127,13 @@ def write(path: str, text: str) -> None:
         file.write(text)
 
 
-def replace(path: str, text: str) -> None:
-    directory, name = os.path.split(path)
-    os.makedirs(directory, exist_ok=True)
-    # In the same file system, under a name that driverctl does not take for a device's.
-    temporary = os.path.join(directory, f".{name}.new")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
-
-
 def recorded() -> dict[str, str]:
     """What the module gave: driver by address."""
-    return dict(json.loads(_iommu.read_text_whole(under(ROOT, RECORD)) or "{}"))
+    return noted(under(ROOT, RECORD))
 
 
 def record(overrides: dict[str, str]) -> None:
-    if overrides:
-        replace(under(ROOT, RECORD), json.dumps(overrides, indent=1, sort_keys=True) + "\n")
-    elif os.path.lexists(under(ROOT, RECORD)):
-        os.unlink(under(ROOT, RECORD))
+    note(under(ROOT, RECORD), overrides)
 
 
 def driver_of(address: str) -> str | None:

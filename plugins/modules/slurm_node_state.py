@@ -35,10 +35,14 @@ options:
     choices: [drained, resumed]
     required: true
   reason:
-    description: Why they are drained, one line. Needed for V(drained).
+    description:
+      - Why they are drained, one line. Needed for V(drained).
+      - With V(state=resumed), nodes that are away for another reason stay so, and are named in RV(kept).
     type: str
   wait:
-    description: Seconds to wait until no job is on the drained nodes; 0 does not wait.
+    description:
+      - Seconds to wait until no job is on the drained nodes; 0 does not wait.
+      - With V(state=resumed), until the controller hears of the nodes, as after a reboot.
     type: float
     default: 0.0
   unfit:
@@ -65,6 +69,13 @@ EXAMPLES = r"""
   deephdc.accelerators.slurm_node_state:
     nodes: [gpu1, gpu2]
     state: resumed
+
+- name: Bring them back after a reboot, unless somebody drained them for another reason
+  deephdc.accelerators.slurm_node_state:
+    nodes: [gpu1, gpu2]
+    state: resumed
+    reason: new power supply
+    wait: 300
 """
 
 RETURN = r"""
@@ -75,7 +86,7 @@ changed_nodes:
   returned: always
   sample: [gpu1]
 kept:
-  description: One sentence for each node that was drained already, with the reason that it keeps.
+  description: One sentence for each node that stays drained for a reason of its own.
   type: list
   elements: str
   returned: always
@@ -129,6 +140,22 @@ def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
     return {name: known[name] for name in names if name in known}
 
 
+def heard(module: AnsibleModule) -> dict[str, dict[str, str]]:
+    """The nodes when the controller hears of all that may be resumed, or the wait is over."""
+    deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
+    while True:
+        nodes = read(module)
+        left = deadline - time.monotonic()
+        if left <= 0 or not any(_slurm_nodes.unheard(node) and is_wanted(module, node) for node in nodes.values()):
+            return nodes
+        time.sleep(min(left, 2))
+
+
+def is_wanted(module: AnsibleModule, node: dict[str, str]) -> bool:
+    """Whether a node that is away may be resumed, as far as its reason goes."""
+    return not module.params["reason"] or _slurm_nodes.is_for(node, module.params["reason"])
+
+
 def jobs_on(module: AnsibleModule, names: t.Collection[str]) -> list[_slurm_nodes.Job]:
     if not names:
         return []
@@ -168,14 +195,18 @@ def main() -> None:
     )
     draining = module.params["state"] == "drained"
     settings = ["State=DRAIN", f"Reason={module.params['reason']}"] if draining else ["State=RESUME"]
-    before = read(module)
+    before = read(module) if draining else heard(module)
     kept, left, changing = [], [], []
     for name, node in before.items():
         if draining and "DRAIN" in node["state"]:
             kept.append(f"{name} was drained already and keeps its reason: {node['reason'] or 'none'}")
         elif draining:
             changing.append(name)
-        elif not _slurm_nodes.in_service(node):
+        elif _slurm_nodes.in_service(node):
+            continue
+        elif not is_wanted(module, node):
+            kept.append(f"{name} is away for another reason and stays so: {node['reason'] or 'none'}")
+        else:
             cause = _slurm_nodes.obstacle(name, node, module.params["unfit"].get(name, ""))
             if cause:
                 left.append(cause)

@@ -96,10 +96,9 @@ ansible_facts:
 
 import os
 import re
-import shutil
-import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of
 
 DAEMONS = ("slurmdbd", "slurmctld", "slurmd")
@@ -179,32 +178,12 @@ def needs(module: AnsibleModule, packages: dict[str, str], suite: str) -> list[s
 
 
 def newest_of(module: AnsibleModule, sources: str) -> str:
-    """The newest version in the archive of a sources file; apt reads it into a directory that is then removed."""
-    directory = tempfile.mkdtemp(prefix="deephdc_apt.", dir=module.tmpdir)
-    # apt's own user downloads into it.
-    os.chmod(directory, 0o755)
+    """The newest version in the archive of a sources file."""
     try:
-        os.makedirs(f"{directory}/lists/partial")
-        with open(f"{directory}/deephdc.sources", "w", encoding="utf-8") as file:
-            file.write(sources)
-        options = {
-            "Dir::Etc::SourceList": "/dev/null",
-            "Dir::Etc::SourceParts": directory,
-            "Dir::State::Lists": f"{directory}/lists",
-            "Dir::Cache::pkgcache": "",
-            "Dir::Cache::srcpkgcache": "",
-            "APT::Sandbox::User": "root",
-        }
-        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-        code, out, err = module.run_command(["apt-get", *words, "--quiet", "update"])
-        if code != 0:
-            told = [line for line in (out + err).splitlines() if line.startswith(("E:", "Err:"))]
-            module.fail_json(msg=f"apt can't read the packages of slurm_packages_suite: {' '.join(told) or err}")
-        rows = module.run_command(["apt-cache", *words, "madison", PROBE])[1].splitlines()
-        # apt-cache has the newest first.
-        return rows[0].split("|")[1].strip() if rows else ""
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        found = _apt_source.versions(module, [PROBE], sources)
+    except _apt_source.Unreadable as told:
+        module.fail_json(msg=f"apt can't read the packages of slurm_packages_suite: {told}")
+    return next(iter(found.get(PROBE, [])), "")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ usage: nvidia_repository.py DIRECTORY [VERSION[:KERNEL]...]
 Names, relations, scripts and the DKMS interface (sources in /usr/src, dkms.conf, postinst by dh_dkms) are those of the real packages;
 what is built is a module of a few lines, so that a build takes seconds. It can't drive a GPU. With :KERNEL the module's source
 does not compile for that kernel and newer ones, with the error that NVIDIA's 550.163.01 gives for Debian 13's kernel.
+A build makes /root/build_held and waits as long as there is /root/hold_build, so that a test can interrupt it.
 
 Needs dpkg-deb, gpg and gpg-agent. Prints the fingerprint of the key, which lies in DIRECTORY/key.asc.
 """
@@ -37,6 +38,7 @@ DEST_MODULE_LOCATION[1]="/updates/dkms"
 MAKEFILE = """\
 obj-m := nvidia.o nvidia-uvm.o
 modules:
+	while test -e /root/hold_build; do touch /root/build_held; sleep 0.2; done
 	$(MAKE) -C /lib/modules/$(KERNEL_UNAME)/build M=$(CURDIR) modules
 """
 

@@ -22,6 +22,9 @@ COMMON = ROOT / "extensions/molecule/default/inventory/common.yml"
 class Cluster:
     """The containers of one scenario and one release, looked at from outside; scripts/scenario says which."""
 
+    # Seconds that a run of a playbook may take.
+    limit = 600
+
     def __init__(self) -> None:
         self.release = os.environ["LOCAL_RELEASE"]
         self.label = os.environ["LOCAL_LABEL"]
@@ -90,7 +93,7 @@ class Cluster:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
-                timeout=600,
+                timeout=self.limit,
                 check=False,
             )
         assert (done.returncode == 0) == succeeds, done.stdout[-6000:]

@@ -88,11 +88,13 @@ def test_the_next_run_gives_it_back_without_another_reboot(cluster: Cluster):
     assert len(calls(cluster)) == 1
 
 
-def test_nouveau_goes_with_a_reboot(cluster: Cluster):
-    """All of it in one run, which also goes back to the branch that the host had."""
+def test_nouveau_goes_with_a_reboot(cluster: Cluster, dividing_gpus):
+    """All of it in one run, which also goes back to the branch that the host had, and divides the GPUs."""
     before = boot(cluster)
     cluster.out("gpu1", "rm /root/calls; rm -r /sys/module/nvidia; mkdir /sys/module/nouveau")
-    cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_branch": "570"})
+    layouts = [{"devices": ["all"], "instances": {"3g.40gb": 2}}]
+    cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_branch": "570", "nvidia_driver_mig": layouts})
+    assert dividing_gpus.instances() == dividing_gpus.instances(dividing_gpus.second) == ["3g.40gb", "3g.40gb"]
     after = boot(cluster)
     assert after != before
     assert calls(cluster) == [f"drain {before} 570.86.15", f"resume {after} 570.86.15"]

@@ -18,6 +18,9 @@ VM = "virtual-host"
 class Machine(Cluster):
     """One virtual machine; scripts/virtual-host made it."""
 
+    # Its processor is emulated, and a run has a reboot in it.
+    limit = 1500
+
     def __init__(self) -> None:
         super().__init__()
         self.directory = f"{self.state}-machine"

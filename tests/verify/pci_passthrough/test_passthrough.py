@@ -13,6 +13,7 @@ from local import ROOT, changed
 
 VM = "virtual-host"
 CARD, AUDIO, SINGLE = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
+DIVIDED, VIRTUAL = "0000:05:00.0", ("0000:05:00.1", "0000:05:00.2")
 BOOT_DISPLAY, BESIDE_BOOT_DISPLAY, BESIDE_NETWORK_CARD = "0000:03:01.0", "0000:03:02.0", "0000:04:02.0"
 
 # All that the role may change, and whether the kernel was started anew.
@@ -22,12 +23,19 @@ cat /proc/sys/kernel/random/boot_id
 find /boot/grub/grub.cfg /boot/initrd* /etc/default /etc/driverctl.d /etc/udev /etc/initramfs-tools /var/lib/deephdc \
   /var/lib/out-of-service -type f -exec sha256sum {} + 2>/dev/null | sort
 grep -H DRIVER= /sys/bus/pci/devices/*/uevent
+ls /sys/bus/mdev/devices
+find /etc/mdevctl.d 2>/dev/null || true
 """
-# A small virtual machine with both functions of a card. Its user has nothing but a group; its memory may be locked, as the kernel asks for.
+# A mediated device that somebody else made.
+FOREIGN = "6f1f4d5e-0c57-4f3a-9a55-2d6f6ab4c0de"
+MEDIATED = f"ls /sys/bus/mdev/devices | grep -v {FOREIGN}"
+# A small virtual machine with both functions of a card, a virtual function, and a mediated device. Its user has nothing but a group;
+# its memory may be locked, as the kernel asks for.
 NESTED = (
     "prlimit --memlock=unlimited setpriv --reuid nobody --regid {group} --clear-groups "
     "qemu-system-x86_64 -machine q35 -accel tcg -m 64 -nodefaults -display none -vga none "
-    "-device vfio-pci,host=01:00.0 -device vfio-pci,host=01:00.1 "
+    "-device vfio-pci,host=01:00.0 -device vfio-pci,host=01:00.1 -device vfio-pci,host=05:00.1 "
+    "-device vfio-pci,sysfsdev=/sys/bus/mdev/devices/{mediated} "
     "-monitor unix:/tmp/nested,server,nowait -pidfile /tmp/nested.pid -daemonize 2>&1"
 )
 ASK_NESTED = """python3 -c '
@@ -49,6 +57,12 @@ def test_refused_with_the_reasons_before_anything_is_changed(machine, passthroug
     said = passthrough(
         pci_passthrough_devices=["h100", CARD, SINGLE, BESIDE_BOOT_DISPLAY, BESIDE_NETWORK_CARD, "0000:04:01.0"],
         pci_passthrough_console=[SINGLE, BESIDE_BOOT_DISPLAY, BESIDE_NETWORK_CARD],
+        pci_passthrough_virtual_functions=[{"device": DIVIDED, "count": 5}, {"device": "0000:04:01.0", "count": 1}],
+        pci_passthrough_mediated_devices=[
+            {"parent": "mtty", "type": "nvidia-63"},
+            {"parent": "mtty", "type": "mtty-2", "count": 13},
+            {"parent": SINGLE, "type": "mtty-1"},
+        ],
         succeeds=False,
     )
     said = " ".join(said.split())
@@ -59,6 +73,11 @@ def test_refused_with_the_reasons_before_anything_is_changed(machine, passthroug
         f"has {BOOT_DISPLAY} too, the display that the host started with",
         "has 0000:04:01.0 too, the host's only network card",
         "asks for 0000:04:01.0, which is no accelerator but a device of class 020000",
+        f"{DIVIDED} of {VM} can't have 5 virtual functions: it can have 4.",
+        f"0000:04:01.0 of {VM} can't have 1 virtual functions: it has no SR-IOV",
+        "no mediated devices of type nvidia-63; it has mtty-1 (Single port serial, 24 free), mtty-2 (Dual port serial, 12 free).",
+        "can't have 13 mediated devices of type mtty-2: 12 are free and 0 of them are there",
+        f"{SINGLE} of this host has no mediated devices: its driver is bochs-drm, which offers none",
     ):
         assert words in said, words
     assert machine.out(VM, STATE) == before
@@ -85,29 +104,49 @@ def test_a_run_that_is_killed_before_the_reboot_is_finished_by_the_next(machine,
 
 
 def ready(machine):
-    assert machine.drivers(CARD, AUDIO, SINGLE) == ["vfio-pci"] * 3
+    assert machine.drivers(CARD, AUDIO, SINGLE, *VIRTUAL) == ["vfio-pci"] * 5
+    assert machine.drivers(DIVIDED) == ["nvme"]
     arguments = machine.out(VM, "cat /proc/cmdline").split()
     assert {"intel_iommu=on", "iommu=pt", "console=ttyS0"} <= set(arguments)
     assert "DMAR: IOMMU enabled" in machine.out(VM, "dmesg")
-    card, audio, single = machine.groups(CARD, AUDIO, SINGLE)
-    assert card == audio != single
-    for group in (card, single):
+    card, audio, *others = machine.groups(CARD, AUDIO, SINGLE, *VIRTUAL)
+    assert card == audio and len({card, *others}) == 4
+    for group in (card, *others):
         assert machine.out(VM, f"stat -c '%U %G %a' /dev/vfio/{group}") == "root kvm 660"
+    for device in mediated(machine):
+        path = f"/sys/bus/mdev/devices/{device}"
+        assert machine.out(VM, f"cat {path}/mdev_type/name") == "Dual port serial"
+        assert machine.out(VM, f"stat -c '%U %G %a' /dev/vfio/$(basename $(readlink {path}/iommu_group))") == "root kvm 660"
+
+
+def mediated(machine):
+    """What the role made; udev may still be at it after a reboot."""
+    machine.until(VM, f"{MEDIATED} | wc -l", "2", seconds=240)
+    return machine.out(VM, f"udevadm settle; {MEDIATED}").split()
 
 
 def test_the_devices_are_ready(machine):
     ready(machine)
     assert machine.drivers(BOOT_DISPLAY, BESIDE_BOOT_DISPLAY, BESIDE_NETWORK_CARD) == ["bochs-drm"] * 3
+    # mdevctl knows them, and one more that is not the role's.
+    machine.out(VM, f"mdevctl define --auto -u {FOREIGN} -p mtty -t mtty-1 && mdevctl start -u {FOREIGN} -p mtty")
+    assert sorted(line.split()[0] for line in machine.out(VM, "mdevctl list -d").splitlines()) == sorted([FOREIGN, *mediated(machine)])
 
 
-def test_a_virtual_machine_gets_both_functions_and_keeps_them(machine):
-    assert "Permission denied" in machine.run(VM, NESTED.format(group="nogroup")).stdout
-    machine.out(VM, NESTED.format(group="kvm"))
+def test_a_virtual_machine_gets_its_devices_and_keeps_them(machine):
+    device, _other = mediated(machine)
+    assert "Permission denied" in machine.run(VM, NESTED.format(group="nogroup", mediated=device)).stdout
+    machine.out(VM, NESTED.format(group="kvm", mediated=device))
     # Its firmware has seen the display controller and given its memory a place.
     said = machine.until(VM, ASK_NESTED, "BAR0: 32 bit prefetchable memory at 0x", seconds=240)
-    assert "PCI device 1234:1111" in said and "PCI device 8086:2668" in said, said
+    assert "PCI device 1234:1111" in said and "PCI device 8086:2668" in said and "PCI device 1b36:0010" in said, said
+    assert "PCI device 4348:3253" in said, said
+    refused = machine.module("pci_virtual_functions", "", check=True)
+    assert f"the virtual functions of {DIVIDED} can't change: {VIRTUAL[0]} is one of those" in refused, refused
     refused = machine.module("pci_driver_override", "driver=vfio-pci", check=True)
     assert f"{CARD} can't be given back: qemu-system-x86 (process" in refused, refused
+    refused = machine.module("mediated_devices", "", check=True)
+    assert f"Mediated device {device} of mtty can't be removed: qemu-system-x86 (process" in refused, refused
     machine.out(VM, "pid=$(cat /tmp/nested.pid); kill $pid; while [ -e /proc/$pid ]; do sleep 0.1; done")
 
 
@@ -128,7 +167,13 @@ def test_given_back_without_a_reboot(machine, passthrough):
     assert f"-{CARD} vfio-pci" in said
     assert any(line.startswith("-") and line.endswith("intel_iommu=on iommu=pt quiet") for line in said.splitlines()), said
     assert machine.drivers(CARD, AUDIO, SINGLE) == ["bochs-drm", "snd_hda_intel", "bochs-drm"]
-    left = machine.out(VM, "find /etc /var/lib/deephdc -name 'pci-*' -o -name '*pci*passthrough*' -o -path '*/deephdc/*'")
+    assert machine.out(VM, f"cat /sys/bus/pci/devices/{DIVIDED}/sriov_numvfs") == "0"
+    # What somebody else made is there, also after the reboot; nothing else.
+    assert {line.split()[0] for line in machine.out(VM, "mdevctl list; mdevctl list -d").splitlines() if line} == {FOREIGN}
+    machine.out(VM, f"mdevctl stop -u {FOREIGN}; mdevctl undefine -u {FOREIGN}")
+    left = machine.out(
+        VM, "find /etc /var/lib/deephdc -name 'pci-*' -o -name '*pci*passthrough*' -o -name '71-deephdc*' -o -path '*/deephdc/*'"
+    )
     assert left == ""
     assert "intel_iommu" not in machine.out(VM, "cat /boot/grub/grub.cfg")
     assert changed(passthrough(pci_passthrough_state="absent")) == []

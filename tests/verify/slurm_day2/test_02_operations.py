@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
-from local import Cluster, changed
+import pytest
+from local import ROOT, Cluster, changed
 from slurm_jobs import UNTIL_TOLD, submit, tell
 
 CONTROLLER = "ctl1"
@@ -73,6 +76,68 @@ def test_resuming_brings_back_what_can_be_and_names_the_rest(cluster: Cluster):
     cluster.playbook("playbooks/slurm_resume.yml", variables={"slurm_resume_nodes": ["gpu[1-2]"]})
     assert states(cluster) == {"gpu1": "idle none", "gpu2": "idle none"}
     assert changed(cluster.playbook("playbooks/slurm_resume.yml", "--limit", "slurm_nodes")) == []
+
+
+@pytest.fixture
+def rebooting(cluster: Cluster) -> Iterator[None]:
+    """gpu1 can be rebooted, and its kernel tells of a driver that it has loaded."""
+    container, script = f"{cluster.label}-gpu1", ROOT / "tests/verify/gpu_host/own_boots"
+    subprocess.run(["docker", "update", "--restart=always", container], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["docker", "cp", "--quiet", str(script), f"{container}:/root/own_boots"], check=True)
+    cluster.out(
+        "gpu1", "/root/own_boots; mount -t tmpfs none /sys/module; mkdir /sys/module/nvidia; echo 570.86.15 > /sys/module/nvidia/version"
+    )
+    yield
+    subprocess.run(["docker", "update", "--restart=no", container], check=True, stdout=subprocess.DEVNULL)
+    cluster.out("gpu1", "/root/own_boots undo; rm /root/own_boots")
+
+
+def test_a_node_gets_another_driver_when_its_jobs_have_ended(cluster: Cluster, rebooting: None, tmp_path: Path):
+    """SLURM's hooks of the role nvidia_driver. To take a driver away needs the same reboot as another one, but no packages."""
+    gpu_hosts = tmp_path / "gpu_hosts.json"
+    gpu_hosts.write_text(json.dumps({"gpu_hosts": {"hosts": {"gpu1": {}, "gpu2": {}}}}), encoding="utf-8")
+    variables = {
+        "nvidia_driver_state": "absent",
+        "nvidia_driver_device_root": "/var/lib/gpu_simulator",
+        "nvidia_driver_drain_tasks": "slurm_drain.yml",
+        "nvidia_driver_resume_tasks": "slurm_resume.yml",
+        "nvidia_driver_drain_wait": 120,
+        "nvidia_driver_reboot_timeout": 120,
+    }
+    job, other = running(cluster, "gpu1"), running(cluster, "gpu2")
+    # An earlier run was killed before it gave gpu2 back, and then somebody else had a reason.
+    cluster.out("gpu2", "install -D /dev/null /var/lib/deephdc/nvidia_driver_drained")
+    cluster.out(CONTROLLER, "scontrol update NodeName=gpu2 State=DRAIN Reason='fan is loud'")
+    boot = cluster.out("gpu1", "cat /proc/sys/kernel/random/boot_id")
+    seen = []
+
+    def look(line: str, process: subprocess.Popen[str]) -> None:
+        if line.startswith("TASK [deephdc.accelerators.slurm_drain : Drain the nodes"):
+            cluster.until(CONTROLLER, "sinfo -h -n gpu1 -p all -o '%T %E'", "draining new GPU driver")
+            seen.append(cluster.out(CONTROLLER, f"squeue -h -j {job} -o %T"))
+            tell(cluster, "gpu1", job)
+        elif line.startswith("TASK [deephdc.accelerators.nvidia_driver : Reboot]"):
+            seen.append(states(cluster)["gpu1"])
+
+    # These tags alone, as the hooks give them to what they include.
+    code, output = cluster.watched_playbook(
+        "playbooks/gpu_hosts.yml", look, "--tags", "nvidia_driver", inventories=("hosts.yml", str(gpu_hosts)), variables=variables
+    )
+    assert code == 0, output[-6000:]
+    # The task begins for gpu2, too, which is the next one and not rebooted.
+    assert seen == ["RUNNING", "drained new GPU driver", "idle none"]
+    completed(cluster, job)
+    assert cluster.out("gpu1", "cat /proc/sys/kernel/random/boot_id") != boot
+    assert "gpu2 is away for another reason and stays so: fan is loud" in told(output)
+    assert states(cluster) == {"gpu1": "idle none", "gpu2": "draining fan is loud"}
+    assert cluster.out(CONTROLLER, f"squeue -h -j {other} -o %T") == "RUNNING"
+    for node in ("gpu1", "gpu2"):
+        cluster.out(node, "test ! -e /var/lib/deephdc/nvidia_driver_drained")
+
+    for node, number in (("gpu2", other), ("gpu1", running(cluster, "gpu1"))):
+        tell(cluster, node, number)
+        completed(cluster, number)
+    cluster.out(CONTROLLER, "scontrol update NodeName=gpu2 State=RESUME")
 
 
 FILES = "/etc/munge/munge.key /etc/slurm/* /etc/default/slurm* /var/lib/deephdc/* /var/lib/slurm/slurmd/conf-cache/* /etc/pam.d/sshd"

@@ -42,3 +42,13 @@ def set_up(root, uplink="eno1", arguments="ro quiet", cards=("eno1",)):
         (root.path / "sys/class/net").mkdir(parents=True, exist_ok=True)
         (root.path / "sys/class/net" / name).symlink_to((device / "net" / name).resolve())
     return root
+
+
+FLEX = {"type": "flex170", "pci_address": "0000:4d:00.0", "iommu_group": 30, "sriov_total_vfs": 31}
+
+
+def virtual_function(number, group=31, driver=""):
+    """A virtual function of FLEX, as the kernel makes it without a driver."""
+    return {
+        "type": "flex170", "pci_address": f"0000:4d:00.{number}", "iommu_group": group, "physfn": "0000:4d:00.0", "driver": driver,
+    }  # fmt: skip

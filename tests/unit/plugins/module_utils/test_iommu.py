@@ -37,6 +37,7 @@ def test_a_server(simulate):
     assert functions["0000:0c:00.1"] == {
         "address": "0000:0c:00.1", "class": "040300", "vendor_id": "10de", "device_id": "1aef", "driver": "snd_hda_intel",
         "driver_override": None, "group": 15, "boot_display": False, "framebuffer": None, "interfaces": [], "users": [],
+        "sriov": {"total_vfs": None, "num_vfs": None, "physical_function": None},
     }  # fmt: skip
     assert functions["0000:03:00.0"]["boot_display"] is True
     assert functions["0000:05:00.0"]["interfaces"] == [{"name": "eno1", "is_uplink": True}]

@@ -48,7 +48,15 @@ SETTINGS = {"source": "distribution", "branch": "", "modules": "auto", "upgrade"
 
 
 def gpu(device_id="20b2", kind="gpu", bound=None, vendor="nvidia"):
-    return {"vendor": vendor, "kind": kind, "driver": bound, "device_id": device_id, "pci_address": "0000:41:00.0", "type": "x"}
+    return {
+        "vendor": vendor,
+        "kind": kind,
+        "driver": bound,
+        "vendor_id": "10de",
+        "device_id": device_id,
+        "pci_address": "0000:41:00.0",
+        "type": "x",
+    }
 
 
 def planned(gpus=None, settings=None, **facts):
@@ -120,6 +128,12 @@ def test_version_and_modules_from_the_repository(gpus, settings, version, module
             {},
             {"running": "6.1.0-1-amd64"},
             "the running kernel 6.1.0-1-amd64 has no headers and apt has no linux-headers-6.1.0-1-amd64",
+        ),
+        (
+            None,
+            {"mig": [{"devices": ["h100"], "instances": {"1g.10gb": 7}}]},
+            {},
+            "nvidia_driver_mig asks for h100, which the host does not have",
         ),
         (None, {"image": True}, {"kernels": []}, "no kernel is installed in this image"),
     ],

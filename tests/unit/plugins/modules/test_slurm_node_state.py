@@ -61,6 +61,24 @@ def test_unfit_is_not_resumed(state):
     assert result["left"] == ["gpu1 stays as it is, because t4 is missing: repair it, then run again."]
 
 
+def test_resumes_for_one_reason_only_and_names_the_rest(state):
+    told = [line("gpu1", "IDLE+DRAIN", "new driver : Not responding"), line("gpu2", "IDLE+DRAIN", "new driver and a fan")]
+    result = state(*told, state="resumed", reason="new driver")
+    assert result["updates"] == ["scontrol update NodeName=gpu1 State=RESUME"]
+    assert result["kept"] == ["gpu2 is away for another reason and stays so: new driver and a fan"]
+    assert result["left"] == []
+
+
+def test_waits_for_a_node_that_comes_back_from_its_reboot(state, fake):
+    told = [line("gpu1", "DOWN*+DRAIN", "new driver : Not responding"), line("gpu2", "DOWN*+DRAIN", "fan is loud")]
+    result = state(*told, state="resumed", reason="new driver", wait=0.2)
+    assert [sentence.split(",")[0] for sentence in result["left"]] == ["gpu1 stays as it is"]
+    asked = len(fake.calls())
+    # Who is not resumed is not waited for.
+    state(line("gpu1"), told[1], state="resumed", reason="new driver", wait=60)
+    assert asked > 2 and len(fake.calls()) == asked + 2
+
+
 def test_nothing_to_resume(state):
     assert state(line("gpu1"), line("gpu2", "MIXED"), state="resumed")["changed"] is False
 

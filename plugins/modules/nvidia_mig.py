@@ -1,0 +1,341 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Divide idle NVIDIA GPUs into MIG instances."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvidia_mig
+version_added: 0.1.0
+short_description: Divide idle NVIDIA GPUs into MIG instances
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Brings GPUs to a layout of MIG instances, each with one compute instance that takes the whole of it. A GPU that has the layout
+    is not touched, even if it is in use. Neither is one that no layout names.
+  - All layouts are compared with the profiles of all GPUs first, and every GPU that is to be changed must be idle. Otherwise
+    nothing is changed, and each reason is told in one sentence. NVIDIA's persistence daemon and fabric manager, which serve the GPUs,
+    do not count as use.
+  - A GPU with another layout loses all of its instances and gets the new ones, as the places of those that stay could keep the others out.
+    Where the driver refuses them all the same, it gets its former ones again.
+  - Instances do not survive a reboot. The role nvidia_driver has a service that makes them again.
+requirements:
+  - NVIDIA's driver, loaded, and nvidia-smi.
+attributes:
+  check_mode:
+    description: Predicts the change without making it. Where the driver is not loaded yet, a change of every GPU is predicted.
+    support: full
+  diff_mode:
+    description: Shows the instances of each GPU.
+    support: full
+options:
+  layouts:
+    description: Layouts and the GPUs that shall have them.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      devices:
+        description: Types such as V(a100), PCI addresses such as V(0000:41:00.0), or V(all).
+        type: list
+        elements: str
+        required: true
+      instances:
+        description: >-
+          How many instances of which of NVIDIA's profiles, such as V({"3g.40gb": 2}). None leaves MIG on without any.
+        type: dict
+        default: {}
+      enabled:
+        description: Whether MIG is on. V(false) takes all instances away.
+        type: bool
+        default: true
+  root:
+    description: Prefix of C(/sys), C(/proc) and C(/dev) that the accelerators are read from.
+    type: path
+    default: /
+seealso:
+  - module: deephdc.accelerators.gpu_facts
+  - name: NVIDIA Multi-Instance GPU User Guide
+    description: What MIG is, and the profiles of each GPU.
+    link: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
+"""
+
+EXAMPLES = r"""
+- name: Divide all H100 into seven, and the GPU at one address into two
+  deephdc.accelerators.nvidia_mig:
+    layouts:
+      - {devices: [h100], instances: {1g.10gb: 7}}
+      - {devices: ["0000:41:00.0"], instances: {3g.40gb: 2}}
+
+- name: Turn MIG off
+  deephdc.accelerators.nvidia_mig:
+    layouts:
+      - {devices: [all], enabled: false}
+"""
+
+RETURN = r"""
+gpus:
+  description: What was asked for, by GPU in the order of the addresses.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    pci_address:
+      description: PCI address.
+      type: str
+    bus_id:
+      description: The address as nvidia-smi writes it.
+      type: str
+    enabled:
+      description: Whether MIG is on.
+      type: bool
+    instances:
+      description: Profiles of its instances, biggest first.
+      type: list
+      elements: str
+  sample: [{"pci_address": "0000:41:00.0", "bus_id": "00000000:41:00.0", "enabled": true, "instances": ["3g.40gb", "3g.40gb"]}]
+pending:
+  description: What waits for the next boot and why, one sentence each.
+  type: list
+  elements: str
+  returned: success
+reboot_needed:
+  description: Whether something waits for the next boot.
+  type: bool
+  returned: success
+"""
+
+import os
+import re
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerators, _iommu, _nvidia, _nvidia_mig
+from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import list_directory, read_text, under
+
+# They serve the GPUs and let go when nvidia-smi asks them to. The kernel keeps 15 letters of a name.
+SERVANTS = ("nvidia-persiste", "nv-fabricmanage")
+
+NVSWITCH_CLASS = "0x0680"
+
+
+class Refused(Exception):
+    """The layout can't be brought about; the text says why, in sentences."""
+
+
+class Smi:
+    """nvidia-smi, asked and told what to do."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        code, out, err = self.module.run_command(["nvidia-smi", *arguments], environ_update={"LC_ALL": "C"})
+        return code, f"{out}{err}".strip()
+
+    def ask(self, *arguments: str) -> str:
+        """The answer to a question; without MIG, or without instances, it is that there are none."""
+        code, said = self.run(*arguments)
+        if code != 0 and not re.match(r"No (MIG-enabled devices|MIG-supported devices|GPU instances|compute instances) found", said):
+            raise Refused(f"nvidia-smi {' '.join(arguments)} says: {sentence(said)}")
+        return said
+
+    def modes(self) -> dict[str, _nvidia_mig.Mode]:
+        return _nvidia_mig.modes(self.ask("--query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending", "--format=csv,noheader"))
+
+    def gpu(self, mode: _nvidia_mig.Mode) -> _nvidia_mig.Gpu:
+        if mode.current not in ("Enabled", "Disabled"):
+            return _nvidia_mig.Gpu(mode, [], [])
+        listed = self.ask("mig", "-i", mode.bus_id, "-lgip")
+        places = self.run("mig", "-i", mode.bus_id, "-lgipp")[1]
+        return _nvidia_mig.Gpu(mode, _nvidia_mig.profiles(listed, places), self.instances(mode))
+
+    def instances(self, mode: _nvidia_mig.Mode) -> list[str]:
+        if mode.current != "Enabled":
+            return []
+        there = self.ask("mig", "-i", mode.bus_id, "-lgi")
+        return _nvidia_mig.instances(there, self.ask("mig", "-i", mode.bus_id, "-lci"))
+
+    def processes(self, bus_id: str) -> list[str]:
+        """Who computes on a GPU, such as 'python3 (process 4711)', also where its device files are not seen."""
+        rows = self.ask("-i", bus_id, "--query-compute-apps=pid,process_name", "--format=csv,noheader").splitlines()
+        split = [row.partition(", ") for row in rows]
+        return [f"{os.path.basename(name)} (process {pid})" for pid, _comma, name in split if pid.isdigit()]
+
+
+def sentence(said: str) -> str:
+    return " ".join(said.split()).rstrip(".") + "."
+
+
+def users(smi: Smi, root: str, address: str, bus_id: str, opened: list[_iommu.Opened]) -> list[str]:
+    found = [f"{process} computes on it" for process in smi.processes(bus_id)]
+    return found + [user for user in _iommu.users(root, address, opened) if not user.startswith(SERVANTS)]
+
+
+def has_nvswitch(root: str) -> bool:
+    devices = under(root, "/sys/bus/pci/devices")
+    found = [os.path.join(devices, name) for name in list_directory(devices)]
+    return any(read_text(f"{path}/vendor") == "0x10de" and (read_text(f"{path}/class") or "").startswith(NVSWITCH_CLASS) for path in found)
+
+
+def switch(smi: Smi, mode: _nvidia_mig.Mode, address: str, enabled: bool, may_reset: bool) -> str | None:
+    """Turn MIG on or off; why it waits for the next boot, if it does."""
+    wanted = "Enabled" if enabled else "Disabled"
+    said = smi.run("-i", mode.bus_id, "-mig", str(int(enabled)))[1]
+    now = smi.modes()[address]
+    if wanted not in (now.current, now.pending):
+        raise Refused(f"nvidia-smi -i {mode.bus_id} -mig {int(enabled)} says: {sentence(said)}")
+    # GPUs that NVSwitch bridges connect can't be reset alone.
+    if now.current != wanted and may_reset:
+        said = reset(smi, mode.bus_id)
+        now = smi.modes()[address]
+    if now.current != wanted:
+        return f"MIG is {'on' if enabled else 'off'} from the next boot on; nvidia-smi says: {sentence(said)}"
+    return None
+
+
+def reset(smi: Smi, bus_id: str) -> str:
+    """Persistence would keep the GPU from being reset, so it is off for the time."""
+    kept = smi.ask("-i", bus_id, "--query-gpu=persistence_mode", "--format=csv,noheader") == "Enabled"
+    if kept:
+        smi.run("-i", bus_id, "-pm", "0")
+    try:
+        return smi.run("-i", bus_id, "--gpu-reset")[1]
+    finally:
+        if kept:
+            smi.run("-i", bus_id, "-pm", "1")
+
+
+def replace(smi: Smi, mode: _nvidia_mig.Mode, wanted: list[str]) -> None:
+    """Take away the instances of a GPU in MIG mode, and make the wanted ones."""
+    if smi.instances(mode):
+        smi.run("mig", "-i", mode.bus_id, "-dci")
+        code, said = smi.run("mig", "-i", mode.bus_id, "-dgi")
+        if code != 0:
+            raise Refused(f"nvidia-smi mig -i {mode.bus_id} -dgi says: {sentence(said)}")
+    if wanted:
+        names = ",".join(wanted)
+        said = smi.run("mig", "-i", mode.bus_id, "-cgi", names, "-C")[1]
+        if smi.instances(mode) != sorted(wanted):
+            raise Refused(f"nvidia-smi mig -i {mode.bus_id} -cgi {names} -C says: {sentence(said)}")
+
+
+def apply(smi: Smi, name: str, address: str, layout: _nvidia_mig.Layout, gpu: _nvidia_mig.Gpu, may_reset: bool) -> str | None:
+    """Give a GPU its layout; what waits for the next boot, if something does."""
+    mode = gpu.mode
+    wanted = [profile.name for profile in _nvidia_mig.order(layout, gpu.profiles)]
+    try:
+        if gpu.instances and not layout.enabled:
+            replace(smi, mode, [])
+        if {mode.current, mode.pending} != {"Enabled" if layout.enabled else "Disabled"}:
+            waits = switch(smi, mode, address, layout.enabled, may_reset)
+            if waits:
+                return f"{name}: {waits}"
+        if layout.enabled:
+            replace(smi, mode._replace(current="Enabled"), wanted)
+    except Refused as reason:
+        raise Refused(f"{name} did not get its MIG layout: {reason} {recover(smi, address, gpu)}") from reason
+    return None
+
+
+def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu) -> str:
+    """Give a GPU its former instances again; what became of it."""
+    mode = smi.modes().get(address)
+    if mode is None or mode.current != "Enabled":
+        return "MIG is off there now."
+    names = [instance.split()[0] for instance in gpu.instances]
+    former = _nvidia_mig.Layout(True, {name: names.count(name) for name in names})
+    try:
+        if smi.instances(mode) != gpu.instances:
+            replace(smi, mode, [profile.name for profile in _nvidia_mig.order(former, gpu.profiles)])
+    except Refused as reason:
+        return f"It could not get its former instances again: {reason}"
+    return f"It has its former instances: {_nvidia_mig.told(True, former.instances)}."
+
+
+def bring_about(module: AnsibleModule) -> dict:
+    root, smi = module.params["root"], Smi(module)
+    accelerators = {entry["pci_address"]: entry for entry in _accelerators.gather(root, ("nvidia",))}
+    layouts, errors = _nvidia_mig.choose(module.params["layouts"], list(accelerators.values()))
+    if errors:
+        raise Refused(" ".join(errors))
+    names = {address: _nvidia_mig.named(accelerators[address]) for address in layouts}
+    if module.check_mode and not (module.get_bin_path("nvidia-smi") and _nvidia.is_loaded(root)):
+        return {"changed": True, "gpus": [], "pending": [], "reboot_needed": False}
+    if not module.get_bin_path("nvidia-smi"):
+        raise Refused("nvidia-smi is not there: NVIDIA's driver has to be installed first.")
+    modes = smi.modes()
+    gpus = {address: smi.gpu(modes[address]) if address in modes else None for address in sorted(layouts)}
+    errors = [reason for address, gpu in gpus.items() for reason in _nvidia_mig.faults(names[address], layouts[address], gpu)]
+    if errors:
+        raise Refused(" ".join(errors))
+    before = {address: gpu for address, gpu in gpus.items() if gpu is not None}
+    changing = [address for address, gpu in before.items() if not _nvidia_mig.is_as_wanted(layouts[address], gpu)]
+    opened = _iommu.opened_devices() if changing else []
+    for address in changing:
+        found = users(smi, root, address, before[address].mode.bus_id, opened)
+        if found:
+            errors.append(f"{names[address]} keeps its MIG layout, as it is in use: {', '.join(found[:3])}. End that first.")
+    if errors:
+        raise Refused(" ".join(errors))
+
+    after = "".join(
+        f"{names[address]}: {_nvidia_mig.told(layouts[address].enabled, layouts[address].instances)}\n"
+        if address in changing
+        else _nvidia_mig.listing(names[address], gpu)
+        for address, gpu in before.items()
+    )
+    pending = []
+    changed = bool(changing)
+    if not module.check_mode:
+        may_reset = not has_nvswitch(root)
+        waiting = [apply(smi, names[address], address, layouts[address], before[address], may_reset) for address in changing]
+        pending = [reason for reason in waiting if reason]
+        modes = smi.modes() if changing else modes
+        now = {
+            address: gpu._replace(mode=modes[address], instances=smi.instances(modes[address])) if address in changing else gpu
+            for address, gpu in before.items()
+        }
+        after = "".join(_nvidia_mig.listing(names[address], gpu) for address, gpu in now.items())
+        changed = now != before
+    return {
+        "changed": changed,
+        "gpus": [
+            {
+                "pci_address": address,
+                "bus_id": gpu.mode.bus_id,
+                "enabled": layouts[address].enabled,
+                "instances": [profile.name for profile in _nvidia_mig.order(layouts[address], gpu.profiles)],
+            }
+            for address, gpu in before.items()
+        ],
+        "pending": pending,
+        "reboot_needed": bool(pending),
+        "diff": {"before": "".join(_nvidia_mig.listing(names[address], gpu) for address, gpu in before.items()), "after": after},
+    }
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "layouts": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "devices": {"type": "list", "elements": "str", "required": True},
+                    "instances": {"type": "dict", "default": {}},
+                    "enabled": {"type": "bool", "default": True},
+                },
+            },
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**bring_about(module))
+    except Refused as reason:
+        module.fail_json(msg=str(reason))
+
+
+if __name__ == "__main__":
+    main()
