@@ -122,7 +122,7 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _nvidia_driver
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _dpkg, _nvidia_driver
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import read_text
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -131,7 +131,6 @@ SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e0
 RECORD = "/var/lib/deephdc/nvidia_driver_packages"
 # The role took the host from its users.
 DRAINED = "/var/lib/deephdc/nvidia_driver_drained"
-JOURNAL = "/var/lib/dpkg/updates/[0-9]*"
 # PCI class of NVSwitch bridges.
 BRIDGE_CLASS = "0x0680"
 
@@ -208,11 +207,6 @@ def key_enrolled(module: AnsibleModule) -> bool:
     return "already enrolled" in module.run_command(["mokutil", "--test-key", "/var/lib/dkms/mok.pub"], environ_update={"LC_ALL": "C"})[1]
 
 
-def interrupted(module: AnsibleModule) -> bool:
-    """Whether dpkg left packages half done, or a journal, with which apt does nothing."""
-    return bool(glob.glob(JOURNAL) or module.run_command(["dpkg", "--audit"])[1].strip())
-
-
 def nvswitches() -> int:
     devices = glob.glob("/sys/bus/pci/devices/*")
     return sum(read_text(f"{path}/vendor") == "0x10de" and (read_text(f"{path}/class") or "").startswith(BRIDGE_CLASS) for path in devices)
@@ -242,7 +236,7 @@ def main() -> None:
         "headers_available": headers_available(module, without),
         "packages": _nvidia_driver.all_names(),
         "installed": installed(module, _nvidia_driver.all_names()),
-        "broken": interrupted(module),
+        "broken": _dpkg.interrupted(module),
         "available": available(module, names, text) if text else {},
         "sources": text,
         "secure_boot": secure_boot(),

@@ -110,10 +110,14 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerators, _iommu, _nvidia, _nvidia_mig
+from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import TimeBudget, run_bounded
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import list_directory, read_text, under
 
 # They serve the GPUs and let go when nvidia-smi asks them to. The kernel keeps 15 letters of a name.
 SERVANTS = ("nvidia-persiste", "nv-fabricmanage")
+
+# Seconds that one question or order may take; a driver that hangs would hold the run for ever. A reset takes some ten.
+PATIENCE = 120
 
 NVSWITCH_CLASS = "0x0680"
 
@@ -125,12 +129,12 @@ class Refused(Exception):
 class Smi:
     """nvidia-smi, asked and told what to do."""
 
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-
     def run(self, *arguments: str) -> tuple[int, str]:
-        code, out, err = self.module.run_command(["nvidia-smi", *arguments], environ_update={"LC_ALL": "C"})
-        return code, f"{out}{err}".strip()
+        words = ["nvidia-smi", *arguments]
+        done = run_bounded(words, TimeBudget(PATIENCE))
+        if done.timed_out:
+            raise Refused(f"{' '.join(words)} did not end within {PATIENCE} s: `journalctl -k -g NVRM` says why.")
+        return done.rc if done.rc is not None else 127, (done.stdout + done.stderr).decode(errors="replace").strip()
 
     def ask(self, *arguments: str) -> str:
         """The answer to a question; without MIG, or without instances, it is that there are none."""
@@ -239,12 +243,12 @@ def apply(smi: Smi, name: str, address: str, layout: _nvidia_mig.Layout, gpu: _n
 
 def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu) -> str:
     """Give a GPU its former instances again; what became of it."""
-    mode = smi.modes().get(address)
-    if mode is None or mode.current != "Enabled":
-        return "MIG is off there now."
     names = [instance.split()[0] for instance in gpu.instances]
     former = _nvidia_mig.Layout(True, {name: names.count(name) for name in names})
     try:
+        mode = smi.modes().get(address)
+        if mode is None or mode.current != "Enabled":
+            return "MIG is off there now."
         if smi.instances(mode) != gpu.instances:
             replace(smi, mode, [profile.name for profile in _nvidia_mig.order(former, gpu.profiles)])
     except Refused as reason:
@@ -253,7 +257,7 @@ def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu) -> str:
 
 
 def bring_about(module: AnsibleModule) -> dict:
-    root, smi = module.params["root"], Smi(module)
+    root, smi = module.params["root"], Smi()
     accelerators = {entry["pci_address"]: entry for entry in _accelerators.gather(root, ("nvidia",))}
     layouts, errors = _nvidia_mig.choose(module.params["layouts"], list(accelerators.values()))
     if errors:

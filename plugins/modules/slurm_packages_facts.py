@@ -98,7 +98,7 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _dpkg
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of
 
 DAEMONS = ("slurmdbd", "slurmctld", "slurmd")
@@ -203,7 +203,7 @@ def main() -> None:
         facts.update(
             release=min((release_of(version) for version in packages.values()), default=""),
             installed=packages,
-            broken=bool(module.run_command(["dpkg", "--audit"])[1].strip()),
+            broken=_dpkg.interrupted(module),
             stale=stale(module, packages),
             archive=archive(module),
         )

@@ -26,21 +26,3 @@ def test_secure_boot_is_the_last_byte(tmp_path, monkeypatch):
     assert facts.secure_boot() is True
     variable.write_bytes(b"\x06\x00\x00\x00\x00")
     assert facts.secure_boot() is False
-
-
-def test_a_journal_of_dpkg_is_an_interruption_too(tmp_path, monkeypatch):
-    class Module:
-        audit = ""
-
-        def run_command(self, words):
-            return 0, self.audit, ""
-
-    monkeypatch.setattr(facts, "JOURNAL", f"{tmp_path}/[0-9]*")
-    module = Module()
-    (tmp_path / "tmp.i").touch()
-    assert facts.interrupted(module) is False
-    (tmp_path / "0000").touch()
-    assert facts.interrupted(module) is True
-    (tmp_path / "0000").unlink()
-    module.audit = "The following packages are only half configured\n"
-    assert facts.interrupted(module) is True

@@ -160,3 +160,12 @@ def test_without_the_driver_the_check_predicts(host):
     host.program.unlink()
     assert host(SEVEN, _ansible_check_mode=True)["changed"]
     assert host(SEVEN)["msg"] == "nvidia-smi is not there: NVIDIA's driver has to be installed first."
+
+
+def test_a_driver_that_hangs_is_named(host, monkeypatch):
+    monkeypatch.setattr(nvidia_mig, "PATIENCE", 0.2)
+    host.program.write_text("#!/bin/sh\nsleep 60\n")
+    said = host(SEVEN)["msg"]
+    assert said.startswith(
+        "nvidia-smi --query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending --format=csv,noheader did not end within 0.2 s"
+    )
