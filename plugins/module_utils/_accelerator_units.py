@@ -28,6 +28,13 @@ _USELESS_DRIVERS = {
 _NOT_IN_TYPES = re.compile(r"[^a-z0-9_.-]")
 
 
+def as_number(value: Any) -> Optional[int]:
+    """A whole number, also from the text that a template gives with ansible-core before 2.19; None for anything else."""
+    if isinstance(value, bool) or not re.match(r"-?[0-9]+\Z", str(value)):
+        return None
+    return int(value)
+
+
 class Unit(NamedTuple):
     """What one job is given as its GPU."""
 

@@ -60,6 +60,10 @@ def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> 
     if child == 0:
         try:
             os.close(reader)
+            # A child that hangs in a driver must not hold the module's output open; nor may a library write into it.
+            with open(os.devnull, "r+b", buffering=0) as nothing:
+                for number in (0, 1, 2):
+                    os.dup2(nothing.fileno(), number)
             if account.pw_uid != os.geteuid():
                 groups = [group.gr_gid for group in grp.getgrall() if user in group.gr_mem]
                 os.setgroups([account.pw_gid, *groups])
@@ -86,14 +90,22 @@ def open_all_as(user: str, paths: t.Sequence[str]) -> dict[str, str]:
     return dict(as_user(user, lambda: open_all(paths)))
 
 
-def compute_all_as(user: str, accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str]) -> dict[str, str]:
-    """PCI address to what a small computation ended with, of NVIDIA's GPUs that the user can open whole; of none without the library."""
+def compute_all_as(
+    user: str, accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str], in_use: t.Container[str]
+) -> dict[str, str]:
+    """PCI address to what a small computation ended with, of NVIDIA's GPUs that the user can open whole; of none without the library.
+
+    :param in_use: PCI addresses of those that somebody uses: it takes memory that a job may need, so they are left alone.
+    """
     if _cuda_check.library() is None:
         return {}
     found = {}
     for own in accelerators:
         is_whole = own["driver"] == "nvidia" and not (own.get("mig") or {}).get("enabled")
         if is_whole and files_of(own) and all(opened[path] == "opened" for path in files_of(own)):
+            if own["pci_address"] in in_use:
+                found[own["pci_address"]] = _cuda_check.BUSY
+                continue
             compute = functools.partial(_cuda_check.compute, own["pci_address"])
             try:
                 found[own["pci_address"]] = as_user(user, compute, 120.0)

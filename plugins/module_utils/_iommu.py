@@ -27,7 +27,9 @@ _OVERRIDE_FILE = re.compile(r"pci-(.+)\Z")
 
 #: By which virtual functions come back at each boot: one line for each physical function.
 DIVISION_RULES = "/etc/udev/rules.d/71-deephdc-virtual-functions.rules"
-_DIVISION = re.compile(r'KERNEL=="([^"]+)".*ATTR\{sriov_numvfs\}="(\d+)"')
+_DIVISION = re.compile(
+    r'(?m)^[^#\n]*KERNEL=="([^"]+)", ATTR\{vendor\}=="0x([^"]+)", ATTR\{device\}=="0x([^"]+)".*ATTR\{sriov_numvfs\}="(\d+)"'
+)
 
 # ACPI tables by which firmware tells that it has an IOMMU, and that it is on.
 TABLES = ("DMAR", "IVRS")
@@ -77,9 +79,16 @@ def overrides(root: str) -> dict[str, str]:
 
 
 def divided(root: str) -> dict[str, int]:
-    """The number of virtual functions that our rules make at boot, by the physical function's address."""
-    lines = read_text_whole(under(root, DIVISION_RULES)).splitlines()
-    return {match.group(1): int(match.group(2)) for match in map(_DIVISION.search, lines) if match and not match.string.startswith("#")}
+    """The number of virtual functions that our rules make at boot, by the physical function's address.
+
+    Another device that has the address now, after a card was put in, is none of ours.
+    """
+    found = {}
+    for address, vendor, device, count in _DIVISION.findall(read_text_whole(under(root, DIVISION_RULES))):
+        path = under(root, f"/sys/bus/pci/devices/{address}")
+        if [_digits(path, "vendor"), _digits(path, "device")] in ([vendor, device], ["", ""]):
+            found[address] = int(count)
+    return found
 
 
 def functions(root: str) -> list[dict[str, t.Any]]:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
     from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import CommandResult
 
+# Processes that serve the GPUs and let go of them when nvidia-smi asks them to. The kernel keeps 15 letters of a name.
+SERVANTS = ("nvidia-persiste", "nv-fabricmanage")
+
 # What the decoder put in the place of bytes that are not UTF-8; written so that Python 2 takes it for text too.
 _REPLACED = b"\xef\xbf\xbd".decode("utf-8")
 _VERSION = r"(\d+(?:\.\d+)+)"

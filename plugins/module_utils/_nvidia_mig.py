@@ -14,7 +14,7 @@ import re
 import typing as t
 from collections import Counter
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, assignable, type_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, as_number, assignable, type_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address
 
 _PROFILE = re.compile(r"\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+\d+/(\d+)\s+([\d.]+)\s")
@@ -69,7 +69,8 @@ def choose(layouts: t.Sequence[t.Mapping[str, t.Any]], accelerators: t.Sequence[
     chosen: dict[str, Layout] = {}
     errors = []
     for given in layouts:
-        layout = Layout(given.get("enabled") is not False, dict(given.get("instances") or {}))
+        instances = {name: as_number(count) or count for name, count in (given.get("instances") or {}).items()}
+        layout = Layout(given.get("enabled") is not False, instances)
         errors += _misspelt(layout)
         for item in given.get("devices") or ():
             address = canonical_address(item) or canonical_address(f"0000:{item}")
@@ -92,15 +93,11 @@ def _misspelt(layout: Layout) -> list[str]:
     errors = [
         f"nvidia_driver_mig has the instances {name}: {count}; write a profile such as 1g.10gb and how many there shall be."
         for name, count in layout.instances.items()
-        if not (_is_count(count) and _NAME.match(str(name)))
+        if not ((as_number(count) or 0) > 0 and _NAME.match(str(name)))
     ]
     if layout.instances and not layout.enabled:
         errors.append("nvidia_driver_mig turns MIG off (enabled: false) and asks for instances all the same.")
     return errors
-
-
-def _is_count(value: t.Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def modes(answer: str) -> dict[str, Mode]:
@@ -136,9 +133,22 @@ def instances(gpu_instances: str, compute_instances: str) -> list[str]:
 
 
 def is_as_wanted(layout: Layout, gpu: Gpu) -> bool:
-    if not layout.enabled:
-        return (gpu.mode.current, gpu.mode.pending) == ("Disabled", "Disabled")
-    return gpu.mode.current == "Enabled" and Counter(gpu.instances) == Counter(layout.instances)
+    wanted = "Enabled" if layout.enabled else "Disabled"
+    return gpu.mode.current == gpu.mode.pending == wanted and has_instances(layout, gpu)
+
+
+def has_instances(layout: Layout, gpu: Gpu) -> bool:
+    return Counter(gpu.instances) == Counter(layout.instances)
+
+
+def waits_for_boot(layout: Layout, gpu: Gpu) -> bool:
+    """Whether the next boot brings the mode, and its unit the instances: nothing can be done before."""
+    return gpu.mode.pending == ("Enabled" if layout.enabled else "Disabled") != gpu.mode.current
+
+
+def keeps_instances(layout: Layout, gpu: Gpu) -> bool:
+    """Whether only what the next boot would bring is to be changed, which disturbs nobody."""
+    return layout.enabled and gpu.mode.current == "Enabled" and has_instances(layout, gpu)
 
 
 def listing(name: str, gpu: Gpu) -> str:

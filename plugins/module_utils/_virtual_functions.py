@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, type_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerator_units import Accelerator, as_number, type_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import full_address
 
 _NVIDIA = "10de"
@@ -37,16 +37,19 @@ def divide(accelerators: t.Sequence[Accelerator], iommu: t.Mapping[str, t.Any], 
     counts: dict[str, int] = {}
     errors = []
     for entry in wanted:
-        asked = str(entry.get("device"))
+        asked, count = str(entry.get("device")), as_number(entry.get("count"))
+        if count is None:
+            errors.append(f"{name} has the count {entry.get('count')} for {asked}; it must be a number, 1 or more.")
+            continue
         address = full_address(asked)
         found = [address] if address in functions else [own for own in types if types[own] == asked and not _owner(functions.get(own))]
         if not found:
             able = ", ".join(own for own, function in functions.items() if function["sriov"]["total_vfs"]) or "none"
             errors.append(f"{name} asks for {asked}, which the host does not have; what can be divided: {able}.")
         for own in found:
-            if counts.get(own, entry["count"]) != entry["count"]:
-                errors.append(f"{name} asks for {counts[own]} virtual functions of {own} and for {entry['count']}.")
-            counts[own] = entry["count"]
+            if counts.get(own, count) != count:
+                errors.append(f"{name} asks for {counts[own]} virtual functions of {own} and for {count}.")
+            counts[own] = count
     for own, count in counts.items():
         obstacle = _obstacle(functions, own, count, iommu["divided"]) if own in functions else "it is gone since it was read; run again"
         if obstacle:

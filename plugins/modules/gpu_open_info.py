@@ -13,8 +13,9 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the accelerators as M(deephdc.accelerators.gpu_facts) does, opens the files of each for reading and writing as a user, and closes
     them again. Of a GPU that was given to virtual machines it is the file of the IOMMU group.
-  - Where that succeeds on a GPU of NVIDIA's and the driver's library C(libcuda.so.1) is there, a million numbers are squared on it, in
-    4 MiB of its memory, as the same user. Not on GPUs that are divided by MIG.
+  - Where that succeeds on a GPU of NVIDIA's and the driver's library C(libcuda.so.1) is there, a million numbers are squared on it as the
+    same user, which takes some hundreds of MiB of its memory for a moment, as any CUDA program does. Not on GPUs that are divided by MIG,
+    and not on those that a process has open, which are V(busy); NVIDIA's daemons that serve and watch GPUs do not count.
 attributes:
   check_mode:
     description: The module only reads.
@@ -74,8 +75,18 @@ errors:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in, _iommu, _nvidia
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+
+# They have the GPUs open for good, and do not compute.
+SERVICES = (*_nvidia.SERVANTS, "nv-hostengine", "dcgm-exporter")
+
+
+def in_use(root: str, gpus: list[dict]) -> set[str]:
+    """PCI addresses of GPUs that some process has open."""
+    files = _iommu.opened_devices()
+    users = {gpu["pci_address"]: _iommu.users(root, gpu["pci_address"], files) for gpu in gpus}
+    return {address for address, names in users.items() if any(not name.startswith(SERVICES) for name in names)}
 
 
 def main() -> None:
@@ -96,7 +107,9 @@ def main() -> None:
         opened = _gpu_burn_in.open_all_as(user, [path for gpu in gpus for path in _gpu_burn_in.files_of(gpu)])
     except (KeyError, OSError) as error:
         module.fail_json(msg=f"The GPUs can't be opened as {user}: {error}.")
-    computed = _gpu_burn_in.compute_all_as(user, gpus, opened) if module.params["compute"] else {}
+    computed = {}
+    if module.params["compute"]:
+        computed = _gpu_burn_in.compute_all_as(user, gpus, opened, in_use(module.params["root"], gpus))
     results = _gpu_burn_in.report(gpus, opened, computed)
     told = _gpu_burn_in.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
     module.exit_json(changed=False, gpus=results, errors=told)

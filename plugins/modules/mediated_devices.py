@@ -151,6 +151,14 @@ def make(device: dict) -> None:
         raise Refused(reason) from error
 
 
+def unmake(name: str) -> None:
+    """Let the kernel remove a device; the error of what it refuses has no name of a file."""
+    try:
+        write(under(ROOT, f"{_mediated.DEVICES}/{name}/remove"), "1")
+    except OSError as error:
+        raise Refused(f"Mediated device {name} can't be removed: {error.strerror}; see dmesg.") from error
+
+
 def undefine(name: str, device: dict) -> None:
     path = definition_file(name, device)
     remove(path)
@@ -175,7 +183,7 @@ def bring_about(module: AnsibleModule) -> dict:
         for name in steps["leaving"]:
             undefine(name, ours[name])
         for name in steps["stop"]:
-            write(under(ROOT, f"{_mediated.DEVICES}/{name}/remove"), "1")
+            unmake(name)
         for name, device in devices.items():
             if name in steps["start"]:
                 make(device)

@@ -17,7 +17,9 @@ description:
     nothing is changed, and each reason is told in one sentence. NVIDIA's persistence daemon and fabric manager, which serve the GPUs,
     do not count as use.
   - A GPU with another layout loses all of its instances and gets the new ones, as the places of those that stay could keep the others out.
-    Where the driver refuses them all the same, it gets its former ones again.
+    Where the driver refuses them all the same, it gets its former ones again, or MIG is off again where it was.
+  - Before a change it writes the file C(/var/lib/deephdc/nvidia_mig_changed). Who makes anew what lists the instances, as the role
+    nvidia_driver does, takes it away.
   - Instances do not survive a reboot. The role nvidia_driver has a service that makes them again.
 requirements:
   - NVIDIA's driver, loaded, and nvidia-smi.
@@ -111,10 +113,11 @@ import re
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerators, _iommu, _nvidia, _nvidia_mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import TimeBudget, run_bounded
+from ansible_collections.deephdc.accelerators.plugins.module_utils._durable_file import replace as replace_file
 from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import list_directory, read_text, under
 
-# They serve the GPUs and let go when nvidia-smi asks them to. The kernel keeps 15 letters of a name.
-SERVANTS = ("nvidia-persiste", "nv-fabricmanage")
+# There from before a change until somebody who made anew what lists the instances takes it away, also where a run is killed in between.
+NOTE = "/var/lib/deephdc/nvidia_mig_changed"
 
 # Seconds that one question or order may take; a driver that hangs would hold the run for ever. A reset takes some ten.
 PATIENCE = 120
@@ -172,7 +175,7 @@ def sentence(said: str) -> str:
 
 def users(smi: Smi, root: str, address: str, bus_id: str, opened: list[_iommu.Opened]) -> list[str]:
     found = [f"{process} computes on it" for process in smi.processes(bus_id)]
-    return found + [user for user in _iommu.users(root, address, opened) if not user.startswith(SERVANTS)]
+    return found + [user for user in _iommu.users(root, address, opened) if not user.startswith(_nvidia.SERVANTS)]
 
 
 def has_nvswitch(root: str) -> bool:
@@ -234,26 +237,37 @@ def apply(smi: Smi, name: str, address: str, layout: _nvidia_mig.Layout, gpu: _n
             waits = switch(smi, mode, address, layout.enabled, may_reset)
             if waits:
                 return f"{name}: {waits}"
-        if layout.enabled:
+        if layout.enabled and not _nvidia_mig.keeps_instances(layout, gpu):
             replace(smi, mode._replace(current="Enabled"), wanted)
     except Refused as reason:
-        raise Refused(f"{name} did not get its MIG layout: {reason} {recover(smi, address, gpu)}") from reason
+        raise Refused(f"{name} did not get its MIG layout: {reason} {recover(smi, address, gpu, may_reset)}") from reason
     return None
 
 
-def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu) -> str:
-    """Give a GPU its former instances again; what became of it."""
+def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu, may_reset: bool) -> str:
+    """Give a GPU its former mode and instances again; what became of it."""
+    was_on = gpu.mode.current == "Enabled"
     names = [instance.split()[0] for instance in gpu.instances]
-    former = _nvidia_mig.Layout(True, {name: names.count(name) for name in names})
+    former = _nvidia_mig.Layout(was_on, {name: names.count(name) for name in names})
     try:
         mode = smi.modes().get(address)
-        if mode is None or mode.current != "Enabled":
+        if mode is None or (mode.current, mode.pending) == ("Disabled", "Disabled"):
             return "MIG is off there now."
+        if not was_on:
+            replace(smi, mode, [])
+            waits = switch(smi, mode, address, False, may_reset)
+            return waits or "MIG is off there again."
         if smi.instances(mode) != gpu.instances:
             replace(smi, mode, [profile.name for profile in _nvidia_mig.order(former, gpu.profiles)])
     except Refused as reason:
-        return f"It could not get its former instances again: {reason}"
-    return f"It has its former instances: {_nvidia_mig.told(True, former.instances)}."
+        return f"It could not get its former {'instances' if was_on else 'mode'} again: {reason}"
+    divided = [instance for instance in gpu.instances if "(" in instance]
+    lost = f" Not so what was inside of them: {', '.join(divided)}." if divided else ""
+    return f"It has its former instances: {_nvidia_mig.told(True, former.instances)}.{lost}"
+
+
+def note_change() -> None:
+    replace_file(NOTE, "Made by deephdc.accelerators. MIG instances changed, what lists them may be old.\n")
 
 
 def bring_about(module: AnsibleModule) -> dict:
@@ -276,6 +290,8 @@ def bring_about(module: AnsibleModule) -> dict:
     changing = [address for address, gpu in before.items() if not _nvidia_mig.is_as_wanted(layouts[address], gpu)]
     opened = _iommu.opened_devices() if changing else []
     for address in changing:
+        if _nvidia_mig.keeps_instances(layouts[address], before[address]):
+            continue
         found = users(smi, root, address, before[address].mode.bus_id, opened)
         if found:
             errors.append(f"{names[address]} keeps its MIG layout, as it is in use: {', '.join(found[:3])}. End that first.")
@@ -289,9 +305,11 @@ def bring_about(module: AnsibleModule) -> dict:
         for address, gpu in before.items()
     )
     pending = []
-    changed = bool(changing)
+    changed = any(not _nvidia_mig.waits_for_boot(layouts[address], before[address]) for address in changing)
     if not module.check_mode:
         may_reset = not has_nvswitch(root)
+        if changed:
+            note_change()
         waiting = [apply(smi, names[address], address, layouts[address], before[address], may_reset) for address in changing]
         pending = [reason for reason in waiting if reason]
         modes = smi.modes() if changing else modes
@@ -300,6 +318,8 @@ def bring_about(module: AnsibleModule) -> dict:
             for address, gpu in before.items()
         }
         after = "".join(_nvidia_mig.listing(names[address], gpu) for address, gpu in now.items())
+        if now != before and not changed:  # what waited for a boot could be brought about all the same
+            note_change()
         changed = now != before
     return {
         "changed": changed,

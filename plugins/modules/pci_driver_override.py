@@ -122,9 +122,12 @@ def saved_file(address: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """To sysfs, where the kernel acts on it."""
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
+    """To sysfs, where the kernel acts on it; what it refuses shows when the file is closed, without a name."""
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+    except OSError as error:
+        raise Refused(f"the kernel refused {text.strip() or 'nothing'} for {path} ({error.strerror}): see dmesg") from error
 
 
 def recorded() -> dict[str, str]:
@@ -169,6 +172,11 @@ def unsafe(address: str, facts: dict[str, dict]) -> str | None:
     if any(interface["is_uplink"] for interface in function["interfaces"]):
         return "the host's default route goes through it"
     return None
+
+
+def is_held(address: str, function: dict, driver: str) -> bool:
+    """Whether a driver keeps a function from its own: it has it, or would have it, where it could not be bound at boot."""
+    return driver_of(address) == driver or (driver_of(address) is None and function["driver_override"] == driver)
 
 
 def load(module: AnsibleModule, driver: str) -> None:
@@ -243,7 +251,7 @@ def bring_about(module: AnsibleModule) -> dict:
     new = [address for address in wanted if saved.get(address) != driver]
     after = {**{address: own for address, own in saved.items() if address not in leaving}, **dict.fromkeys(wanted, driver)}
     moving = [address for address in wanted if driver_of(address) != driver]
-    moving += [address for address in leaving if address in facts and driver_of(address) == ours[address]]
+    moving += [address for address in leaving if address in facts and is_held(address, facts[address], ours[address])]
     reasons = {address: unsafe(address, facts) if live else "it was not asked to be bound now" for address in moving}
     now = [address for address in moving if reasons[address] is None]
     waiting = [address for address in moving if reasons[address] is not None]

@@ -99,7 +99,14 @@ def test_it_computes_only_where_the_user_opened_a_whole_gpu(monkeypatch):
         gpu(pci_address="0000:44:00.0", mig={"enabled": True}),
     ]
     opened = {"/dev/nvidia0": "opened", "/dev/nvidia1": "denied", "/dev/vfio/7": "opened"}
-    assert burn_in.compute_all_as(ME, gpus, opened) == {"0000:41:00.0": "computed on 0000:41:00.0"}
+    assert burn_in.compute_all_as(ME, gpus, opened, set()) == {"0000:41:00.0": "computed on 0000:41:00.0"}
+    # A job may need the memory that a computation takes.
+    assert burn_in.compute_all_as(ME, gpus, opened, {"0000:41:00.0"}) == {"0000:41:00.0": "busy"}
+
+
+def test_a_child_can_not_write_into_the_modules_output(capfd):
+    assert burn_in.as_user(ME, lambda: os.write(1, b"from a library") and "told") == "told"
+    assert capfd.readouterr().out == ""
 
 
 def test_a_driver_that_hangs_is_told():

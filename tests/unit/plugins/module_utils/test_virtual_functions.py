@@ -17,6 +17,7 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.pa
 )
 
 FLEX_ADDRESS = "0000:4d:00.0"
+RULE = 'KERNEL=="{}", ATTR{{vendor}}=="0x{}", ATTR{{device}}=="0x{}", ATTR{{sriov_numvfs}}="{}"\n'
 RULES = "etc/udev/rules.d/71-deephdc-virtual-functions.rules"
 TWO_MADE = [{**FLEX, "sriov_num_vfs": 2}, virtual_function(1), virtual_function(2, group=32)]
 
@@ -44,7 +45,7 @@ def test_before_they_are_made(planned, device):
 
 
 def test_virtual_machines_get_them_once_they_are_made(planned):
-    plan = planned(TWO_MADE, [{"device": "flex170", "count": 2}], ["a100"], ours=f'KERNEL=="{FLEX_ADDRESS}", ATTR{{sriov_numvfs}}="2"\n')
+    plan = planned(TWO_MADE, [{"device": "flex170", "count": 2}], ["a100"], ours=RULE.format(FLEX_ADDRESS, "8086", "56c0", 2))
     assert plan["errors"] == []
     assert [device["address"] for device in plan["devices"]] == ["0000:41:00.0", "0000:4d:00.1", "0000:4d:00.2"]
     assert [device["device_file"] for device in plan["devices"][1:]] == ["/dev/vfio/31", "/dev/vfio/32"]
@@ -57,7 +58,7 @@ def test_virtual_machines_get_them_once_they_are_made(planned):
 def test_of_anything_that_is_no_accelerator_too(planned):
     storage = {"type": "nvme", "pci_address": "0000:06:00.0", "vendor_id": "1b36", "device_id": "0010", "class": "010802", "driver": "nvme"}
     made = {**storage, "pci_address": "0000:06:00.1", "physfn": "0000:06:00.0", "driver": "vfio-pci", "iommu_group": 40}
-    ours = 'KERNEL=="0000:06:00.0", ATTR{sriov_numvfs}="1"\n'
+    ours = RULE.format("0000:06:00.0", "1b36", "0010", 1)
     plan = planned([{**storage, "sriov_total_vfs": 4, "sriov_num_vfs": 1}, made], [{"device": "06:00.0", "count": 1}], ours=ours)
     assert plan["errors"] == []
     assert [(device["address"], device["type"]) for device in plan["devices"]] == [("0000:06:00.1", "virtual_function")]
@@ -124,7 +125,7 @@ def test_another_number_while_they_are_used(planned, driver, users, words):
             if entry["address"] == "0000:4d:00.2":
                 entry.update(driver=driver, users=users)
 
-    ours = f'KERNEL=="{FLEX_ADDRESS}", ATTR{{sriov_numvfs}}="2"\n'
+    ours = RULE.format(FLEX_ADDRESS, "8086", "56c0", 2)
     errors = planned(TWO_MADE, [{"device": "flex170", "count": 4}], change=change, ours=ours)["errors"]
     assert [words in error for error in errors] == ([True] if words else []), errors
 
@@ -132,3 +133,17 @@ def test_another_number_while_they_are_used(planned, driver, users, words):
 def test_a_fault_where_they_did_not_come_back(planned):
     plan = planned([FLEX], [{"device": "flex170", "count": 4}])
     assert f"{FLEX_ADDRESS} of kvm1 has 0 virtual functions instead of 4" in " ".join(_passthrough.faults(plan, plan["facts"], "kvm1"))
+
+
+def test_another_device_that_has_the_address_now_is_none_of_ours(planned):
+    """A card was put in, and the addresses behind it moved."""
+    plan = planned(TWO_MADE, [{"device": "flex170", "count": 2}], ours=RULE.format(FLEX_ADDRESS, "8086", "56c1", 2))
+    assert plan["facts"]["divided"] == {}
+    assert ["somebody made 2 already" in error for error in plan["errors"]] == [True]
+
+
+@pytest.mark.parametrize(("count", "errors"), [("4", []), ("four", ["has the count four for flex170; it must be a number, 1 or more."])])
+def test_counts_that_templates_give_as_text(planned, count, errors):
+    plan = planned([FLEX], [{"device": "flex170", "count": count}])
+    assert [error.split("kvm1 ")[1] for error in plan["errors"]] == errors
+    assert [entry["count"] for entry in plan["divided"]] == ([] if errors else [4])

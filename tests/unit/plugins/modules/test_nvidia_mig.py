@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
 
@@ -49,6 +50,7 @@ class Host:
 @pytest.fixture
 def host(run, simulate, fake, tmp_path, monkeypatch):
     monkeypatch.setattr(_iommu, "opened_devices", lambda root="/": [])
+    monkeypatch.setattr(nvidia_mig, "NOTE", str(tmp_path / "noted/mig_changed"))
     return Host(simulate({"type": "a100", "count": 2}), run, tmp_path / "fake_commands")
 
 
@@ -125,6 +127,7 @@ def test_where_no_reset_helps_a_reboot_is_needed(host):
     assert said["gpus"][0]["instances"] == ["1g.10gb"] * 7
     again = host(only)
     assert not again["changed"] and again["reboot_needed"]
+    assert not host(only, _ansible_check_mode=True)["changed"]
 
 
 def test_gpus_behind_nvswitches_are_not_reset(host):
@@ -145,6 +148,39 @@ def test_a_layout_that_the_driver_refuses_gives_way_to_the_former(host):
         and "Insufficient Resources" in said
     )
     assert "It has its former instances: 2 of 3g.40gb." in said and host.there() == ["3g.40gb", "3g.40gb"]
+
+
+def test_mig_is_off_again_where_it_was_off_before_a_layout_that_the_driver_refuses(host):
+    host.put(refuses="1g.10gb")
+    assert "MIG is off there again." in host(SEVEN)["msg"]
+    assert {**host.gpus()[FIRST], "refuses": None} == {**IDLE, "refuses": None}
+
+
+def test_what_was_inside_of_former_instances_is_told_as_lost(host):
+    host([{"devices": ["01:00.0"], "instances": {"3g.40gb": 2}}])
+    state = host.gpus()[FIRST]
+    state["instances"][0][3] = False
+    host.put(**{**state, "refuses": "1g.10gb"})
+    assert "It has its former instances: 2 of 3g.40gb. Not so what was inside of them: 3g.40gb (no compute instance)." in host(SEVEN)["msg"]
+
+
+def test_what_the_next_boot_would_take_away_is_kept_without_disturbing_anybody(host):
+    """Somebody has turned MIG off, which waits for a reset or a boot."""
+    only = [{"devices": ["01:00.0"], "instances": {"1g.10gb": 7}}]
+    host(only)
+    host.put(**{**host.gpus()[FIRST], "pending": "Disabled", "processes": [[4711, "python3"]]})
+    host.told()
+    assert host(only)["changed"]
+    assert host.told() == [f"-i {FIRST} -mig 1"] and host.there() == ["1g.10gb"] * 7
+    assert not host(only)["changed"]
+
+
+def test_a_change_is_noted_before_it_is_made(host):
+    assert not os.path.exists(nvidia_mig.NOTE)
+    host(SEVEN, _ansible_check_mode=True)
+    assert not os.path.exists(nvidia_mig.NOTE)
+    host.put(refuses="1g.10gb")
+    assert host(SEVEN)["failed"] and os.path.exists(nvidia_mig.NOTE)
 
 
 def test_an_instance_without_compute_instance_is_not_taken_for_whole(host):

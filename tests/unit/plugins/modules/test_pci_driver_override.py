@@ -131,6 +131,20 @@ def test_given_back_to_no_driver(host):
     assert host([])["bound"] == {"0000:0c:00.0": None, "0000:0c:00.1": "snd_hda_intel"}
 
 
+def test_given_back_though_it_could_not_be_bound_at_boot(host):
+    """As where the IOMMU was off: it would wait for vfio-pci until the next boot."""
+    host()
+    for function in CARD_FUNCTIONS:
+        (host.root.path / host.root.device(function["address"], "driver")).unlink()
+    assert host([])["bound"] == {"0000:0c:00.0": "nvidia", "0000:0c:00.1": "snd_hda_intel"}
+
+
+def test_what_the_kernel_refuses_is_told_with_its_place(host, monkeypatch):
+    monkeypatch.undo()
+    with pytest.raises(pci_driver_override.Refused, match=r"the kernel refused 1 for /dev/full \(No space left on device\): see dmesg"):
+        pci_driver_override.write("/dev/full", "1")
+
+
 def test_given_back_at_the_next_boot(host):
     host()
     result = host([], live=False)
