@@ -60,8 +60,8 @@ gpus:
   description:
     - Per GPU, C(pci_address), C(type), C(driver), C(files), C(computation) and C(problems).
     - C(files) is path to state - V(opened), V(denied), V(missing), V(no_driver), V(busy), V(broken) or the system's words.
-    - C(computation) is V(computed), V(busy) (somebody else has the GPU for himself, or all of its memory), what went wrong, or V(null)
-      where there was none.
+    - C(computation) is V(computed), V(busy) (a process has the GPU open, so nothing was tried, or it has all of its memory), what went
+      wrong, or V(null) where there was none.
   type: list
   elements: dict
   returned: always
