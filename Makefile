@@ -1,8 +1,9 @@
 # Each target is one script; `make help` lists them. Needs only Python 3.11 or newer and git, and root where the
 # distribution's packages are missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo down test lint units sanity bench docs clean
+.PHONY: help demo down test due lint units sanity bench docs clean
 toolchain := @scripts/toolchain &&
+started := $(shell date +%s)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 help: ## This list
@@ -14,8 +15,11 @@ demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a use
 down: ## Remove what the demo made
 	@scripts/down
 
-test: ## All tests; SCENARIO=name for one scenario of Molecule alone
-	$(toolchain) scripts/test $(SCENARIO)
+test: ## All tests; SCENARIO=name for one scenario of Molecule (RELEASE=trixie: on one release); BUDGET=75: what changed, in so many minutes
+	$(toolchain) STARTED=$(started) scripts/test $(if $(BUDGET),--budget $(BUDGET)) $(SCENARIO) $(RELEASE)
+
+due: ## Which scenarios changed since they passed
+	$(toolchain) scripts/test --due
 
 lint: ## Linters, type check and unit tests: what needs no other host
 	$(toolchain) scripts/lint

@@ -1,8 +1,9 @@
-"""What `make lint` and `make test` run, as data: one Step per tool."""
+"""What `make lint` and `make test` run, as data: one Step per tool, per part of the compatibility tests, per scenario and release."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 
 from steps import ROOT, Step
 
@@ -13,8 +14,8 @@ ENVIRONMENT = {
     "NO_COLOR": "1",
 }
 RELEASES = ("bookworm", "trixie")
-# In a run of everything these run on one release each, for nothing but time: with all of them on both, it did not end within
-# 90 minutes. What they show is shown for that release alone there; `make test SCENARIO=...` runs all of a scenario on both.
+# In a run of everything these run on one release each, for nothing but time. What they show is shown for that release alone
+# there; `make test SCENARIO=...` runs all of a scenario on both.
 ONE_RELEASE = {
     "gpu_host/test_container_toolkit.py": "trixie",
     "gpu_host/test_driver.py": "bookworm",
@@ -27,11 +28,9 @@ ONE_RELEASE = {
     "slurm/test_08_changes.py": "trixie",
     "slurm/test_09_policy.py": "trixie",
     "slurm/test_10_sharing.py": "bookworm",
-    "slurm_day2/test_01_takeover.py": "bookworm",
-    "slurm_day2/test_02_operations.py": "bookworm",
-    "slurm_day2/test_03_backup.py": "bookworm",
-    "slurm_day2/test_04_faults.py": "trixie",
-    "slurm_day2/test_05_full_disk.py": "trixie",
+    "slurm_day2": "bookworm",
+    "slurm_faults": "trixie",
+    "slurm_upgrade": "trixie",
     "slurm_services/test_03_elastic.py": "trixie",
     "slurm_services/test_04_containers.py": "bookworm",
     "slurm_services/test_06_information.py": "bookworm",
@@ -45,8 +44,13 @@ OLD_PYTHON = [
 ]
 
 
-def step(title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900) -> Step:
-    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT)
+CHECKOUT = subprocess.run([ROOT / "scripts/checkout-name"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+def step(
+    title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900, label: str = "", light: bool = True
+) -> Step:
+    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT, label=label, light=light)
 
 
 def lint() -> list[Step]:
@@ -55,7 +59,7 @@ def lint() -> list[Step]:
         step("ansible-lint", "ansible-lint", "--offline", "--nocolor"),
         step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
-        step("mypy scripts", "mypy", "scripts/steps.py", "scripts/checks.py"),
+        step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "steps", "usage"))),
         step("yamllint", "yamllint", "--strict", "."),
         step("ruff check", "ruff", "check", "."),
         step("ruff format", "ruff", "format", "--check", "--diff", "."),
@@ -64,18 +68,26 @@ def lint() -> list[Step]:
         step("reference is up to date", "scripts/reference", "--check"),
         step("tarball holds what git holds", "scripts/tarball", "--check"),
         step("unit tests", "pytest", "-q", "-n", "2"),
+        step("tests of the runner", "pytest", "-q", "-n", "2", "tests/runner"),
     ]
 
 
 def images() -> list[Step]:
-    return [step("test host images", "scripts/image", "bookworm", "trixie")]
+    return [step("test host images", "scripts/image", "bookworm", "trixie", light=False)]
 
 
 def compat() -> list[Step]:
     """Sanity on every supported ansible-core and units on all but the toolchain's, then a real deployment from the tarball on each."""
     return [
-        step(f"ansible-core {version}: {part}", "tests/compat/run", version, part, after=("test host images",))
-        for part in ("sanity", "units", "play")
+        step(
+            f"ansible-core {version}: {part}",
+            *("tests/compat/run", version, part),
+            after=("test host images",),
+            label=f"compat-{version}-{part}-{CHECKOUT}",
+            # The deployment makes a host, and jobs there have little patience.
+            light=part != "play",
+        )
+        for part in ("play", "sanity", "units")
         for version in COMPAT_VERSIONS
         # The toolchain's own version: lint() runs them with it.
         if (version, part) != ("2.19", "units")
@@ -92,26 +104,31 @@ def scenario_names() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "extensions/molecule").glob("*/molecule.yml") if path.parent.name != "default")
 
 
-def scenario(name: str, release: str, without: str = "") -> Step:
-    """``without``: files of tests that the other release runs."""
-    found = step(f"Molecule {name} on {release}", "scripts/scenario", name, release, after=("test host images",), limit=3000)
-    found.environment = {**ENVIRONMENT, "TESTS_OF_ANOTHER_RELEASE": without}
+def tests_elsewhere(release: str) -> list[str]:
+    """The files of tests that a run of everything gives to another release."""
+    return [name for name, own in ONE_RELEASE.items() if own != release]
+
+
+def in_everything() -> list[tuple[str, str]]:
+    """The scenarios and releases of a run of everything."""
+    return [(name, release) for name in scenario_names() for release in RELEASES if ONE_RELEASE.get(name, release) == release]
+
+
+def scenario(name: str, release: str, whole: bool = False) -> Step:
+    """``whole``: also the tests that a run of everything gives to another release."""
+    label = f"{name}-{release}-{CHECKOUT}"
+    found = step(
+        f"Molecule {name} on {release}",
+        *("scripts/scenario", name, release),
+        after=("test host images",),
+        limit=3000,
+        label=label,
+        light=False,
+    )
+    found.environment = {
+        **ENVIRONMENT,
+        "LOCAL_LABEL": label,
+        "TESTS_OF_ANOTHER_RELEASE": "" if whole else " ".join(tests_elsewhere(release)),
+    }
+    found.cleanup = ("scripts/scenario", name, release, "clean")
     return found
-
-
-def scenarios() -> list[Step]:
-    without = {release: " ".join(name for name, own in ONE_RELEASE.items() if own != release) for release in RELEASES}
-    pairs = [(name, release) for name in scenario_names() for release in RELEASES if ONE_RELEASE.get(name, release) == release]
-    return [scenario(name, release, without[release]) for name, release in pairs]
-
-
-def with_scenario(name: str) -> list[Step]:
-    known = scenario_names()
-    if name not in known:
-        raise SystemExit(f"error: no scenario {name!r}; there are: {', '.join(known) or 'none'}")
-    return [*images(), *(scenario(name, release) for release in RELEASES)]
-
-
-def everything() -> list[Step]:
-    """Quick answers first, then what is long; the many short steps last, so that no worker waits alone at the end."""
-    return [*images(), *lint(), *refusals(), *scenarios(), *compat()]

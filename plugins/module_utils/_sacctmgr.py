@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_associations
 
 if t.TYPE_CHECKING:
     from ansible.module_utils.basic import AnsibleModule
+
+CONFIGURATION = "/etc/slurm/slurm.conf"
+
+
+def can_ask(module: AnsibleModule, program: str) -> bool:
+    """Whether SLURM's commands can work on this controller: before its first run it lacks packages, or has them and no configuration."""
+    return bool(module.get_bin_path(program)) and os.path.exists(CONFIGURATION)
 
 
 def one_line(out: str, err: str) -> str:

@@ -17,7 +17,7 @@ description:
   - A node that a person drained, or that SLURM drained for another cause, stays as it is.
 attributes:
   check_mode:
-    description: Predicts which nodes would be drained and resumed. Does nothing where SLURM is not installed yet.
+    description: Predicts which nodes would be drained and resumed. Does nothing where SLURM is not installed or not configured yet.
     support: full
   diff_mode:
     description: Shows state and reason of each node that changes.
@@ -69,6 +69,7 @@ nodes:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._sacctmgr import can_ask
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_nodes import MARK, given_up, missing, ours, parse
 
 
@@ -111,7 +112,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     unfit, fit = module.params["unfit"], [name for name in module.params["fit"] if name not in module.params["unfit"]]
-    if module.check_mode and not module.get_bin_path("scontrol"):
+    if module.check_mode and not can_ask(module, "scontrol"):
         module.exit_json(changed=False, drained=[], resumed=[], nodes={})
 
     nodes = read(module)

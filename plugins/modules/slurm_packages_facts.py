@@ -55,6 +55,12 @@ names:
   elements: str
   returned: always
   sample: [munge, slurmd]
+chosen:
+  description:
+    - Whether this host has the files by which the role slurm_packages lets apt take SLURM from another suite.
+    - No fact, for the same reason.
+  type: bool
+  returned: always
 ansible_facts:
   description: What was read.
   type: dict
@@ -94,60 +100,16 @@ ansible_facts:
           sample: "26.05.5-1"
 """
 
-import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _dpkg
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _slurm_packages
 
-DAEMONS = ("slurmdbd", "slurmctld", "slurmd")
 # What a host may get that has nothing of SLURM yet.
-ALL = (*DAEMONS, "slurm-client", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "slurmrestd", "libpam-slurm-adopt")
-# The library of the former release may stay beside the new one: it says nothing about what runs.
-LIBRARY = re.compile(r"libslurm\d")
+ALL = (*_slurm_packages.DAEMONS, "slurm-client", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "slurmrestd", "libpam-slurm-adopt")
 UNMET = re.compile(r"Depends: (\S+) (?:\([^)]*\) )?but (?:\S+ is (?:to be )?installed|it is not (?:going to be installed|installable))")
 # A package that every release has and every host of a cluster can install.
 PROBE = "slurm-client"
-
-
-def known_to_dpkg(module: AnsibleModule) -> list[list[str]]:
-    """Name, source, version and state of each package."""
-    form = "${Package} ${source:Package} ${Version} ${db:Status-Status}\n"
-    out = module.run_command(["dpkg-query", "--show", f"--showformat={form}"])[1]
-    return [line.split() for line in out.splitlines() if len(line.split()) == 4]
-
-
-def of_slurm(rows: list[list[str]]) -> dict[str, str]:
-    """Packages built from SLURM's source that are installed, broken installations included, shared libraries not."""
-    gone = ("not-installed", "config-files")
-    return {row[0]: row[2] for row in rows if row[1] == "slurm-wlm" and row[3] not in gone and not LIBRARY.match(row[0])}
-
-
-def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
-    """Installed daemons that do not run what is installed."""
-    found = []
-    for unit in (name for name in DAEMONS if name in packages):
-        out = module.run_command(["systemctl", "show", "--property=ActiveState,MainPID", unit])[1]
-        state = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
-        try:
-            replaced = os.readlink(f"/proc/{state.get('MainPID', '0')}/exe").endswith(" (deleted)")
-        except OSError:
-            replaced = False  # no process, which its state tells; or one that root in a container may not look into
-        if state.get("ActiveState") != "active" or replaced:
-            found.append(unit)
-    return found
-
-
-def archive(module: AnsibleModule) -> str:
-    """Where the distribution itself comes from, without the archives of its security updates."""
-    with open("/etc/os-release", encoding="utf-8") as file:
-        codename = re.search(r'^VERSION_CODENAME="?(\w+)', file.read(), re.MULTILINE)
-    out = module.run_command(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"])[1]
-    for row in (line.split() for line in out.splitlines()):
-        if codename and row[1:] == [codename.group(1), "main", "Packages"]:
-            return row[0]
-    return ""
 
 
 def candidate(module: AnsibleModule) -> str:
@@ -195,24 +157,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    facts = {"release": "", "installed": {}, "broken": False, "stale": [], "needs": [], "archive": "", "candidate": ""}
-    rows: list[list[str]] = []
+    found = _slurm_packages.read(module)
+    facts = found["facts"]
     if module.get_bin_path("dpkg-query"):
-        rows = known_to_dpkg(module)
-        packages = of_slurm(rows)
-        facts.update(
-            release=min((release_of(version) for version in packages.values()), default=""),
-            installed=packages,
-            broken=_dpkg.interrupted(module),
-            stale=stale(module, packages),
-            archive=archive(module),
-        )
         if module.params["candidate"]:
             facts["candidate"] = newest_of(module, module.params["sources"]) if module.params["sources"] else candidate(module)
         if module.params["suite"]:
-            facts["needs"] = needs(module, packages, module.params["suite"])
-    names = sorted(row[0] for row in rows if row[3] == "installed")
-    module.exit_json(changed=False, names=names, ansible_facts={"slurm_packages": facts})
+            facts["needs"] = needs(module, facts["installed"], module.params["suite"])
+    module.exit_json(changed=False, names=found["names"], chosen=found["chosen"], ansible_facts={"slurm_packages": facts})
 
 
 if __name__ == "__main__":

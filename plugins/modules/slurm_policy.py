@@ -19,7 +19,7 @@ description:
   - SLURM keeps names in small letters, so letter case makes no difference.
 attributes:
   check_mode:
-    description: Predicts every change. Where SLURM is not installed yet, everything.
+    description: Predicts every change. Where SLURM is not installed or not configured yet, everything.
     support: full
   diff_mode:
     description: Shows what is set before and after, in the words of sacctmgr.
@@ -134,8 +134,8 @@ def main() -> None:
     if wrong:
         module.fail_json(msg=" ".join(wrong))
 
-    installed = module.get_bin_path("sacctmgr")
-    present = State() if module.check_mode and not installed else _sacctmgr.read(module, cluster)
+    first = module.check_mode and not _sacctmgr.can_ask(module, "sacctmgr")
+    present = State() if first else _sacctmgr.read(module, cluster)
     declared = _slurm_associations.wanted(policy)
     plan = _slurm_associations.plan(cluster, present, declared, purge)
     going = removals(module, cluster, present, declared) if purge else []

@@ -30,7 +30,7 @@ class Cluster:
         self.label = os.environ["LOCAL_LABEL"]
         self.state = Path(os.environ["LOCAL_STATE"])
         self.secrets = Path(os.environ["LOCAL_SECRETS"])
-        self.inventory = ROOT / "extensions/molecule" / os.environ["LOCAL_SCENARIO"] / "inventory"
+        self.inventory = Path(os.environ["LOCAL_INVENTORY"])
 
     def run(self, host: str, command: str, user: str = "root", timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """A shell command in the user's home directory on a host; by root's connection, so that no process of the user's stays."""

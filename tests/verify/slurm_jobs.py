@@ -37,7 +37,8 @@ def submit(cluster: Cluster, options: str, program: str) -> str:
 
 def tell(cluster: Cluster, node: str, job: str) -> None:
     """The file stays until the job has seen it: a batch script may start well after its job is RUNNING."""
-    cluster.out(node, f"install --owner=ada /dev/null /tmp/end-{job}")
+    # With its owner from the first moment: the job removes it as soon as it is there.
+    cluster.out(node, f"install --owner=ada /dev/null /tmp/.end-{job} && mv /tmp/.end-{job} /tmp/end-{job}")
 
 
 def ended(cluster: Cluster, job: str, tasks: int = 1, seconds: float = 90) -> list[dict[str, str]]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _sacctmgr
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_nodes
 
 MISSING = "a100 at 0000:02:00.0 (/dev/nvidia1) is missing"
@@ -122,14 +123,17 @@ def test_nodes_the_controller_does_not_know_are_passed_over(nodes):
     assert nodes(line("gpu1"), unfit={"gpu7": MISSING}, fit=["gpu8"])["changed"] is False
 
 
-def test_check_mode_predicts(nodes):
+def test_check_mode_predicts(nodes, monkeypatch):
+    monkeypatch.setattr(_sacctmgr, "CONFIGURATION", __file__)
     told = [line("gpu1"), line("gpu2", "IDLE+DRAIN", f"accelerators: {MISSING}")]
     result = nodes(*told, unfit={"gpu1": MISSING}, fit=["gpu2"], _ansible_check_mode=True)
     assert (result["changed"], result["drained"], result["resumed"], result["updates"]) == (True, ["gpu1"], ["gpu2"], [])
 
 
-def test_check_mode_before_slurm_is_installed(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(slurm_nodes.AnsibleModule, "get_bin_path", lambda *_arguments: None)
+@pytest.mark.parametrize("program", [None, "/usr/bin/scontrol"], ids=["not installed", "installed, not configured"])
+def test_check_mode_before_the_first_run(run, monkeypatch, tmp_path, program):
+    monkeypatch.setattr(slurm_nodes.AnsibleModule, "get_bin_path", lambda *_arguments: program)
+    monkeypatch.setattr(_sacctmgr, "CONFIGURATION", str(tmp_path / "slurm.conf"))
     result = run(slurm_nodes, unfit={"gpu1": MISSING}, _ansible_check_mode=True)
     assert result["changed"] is False and result["nodes"] == {}
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_packages
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_packages_facts
 
 
@@ -32,6 +33,18 @@ def test_nothing_installed(run, fake):
     fake("apt-cache", 'printf "slurm-client:\\n  Candidate: (none)\\n"')
     found = facts(run, candidate=True)
     assert (found["release"], found["installed"], found["broken"], found["candidate"]) == ("", {}, False, "")
+
+
+def test_whether_apt_takes_slurm_from_another_suite(run, fake, monkeypatch, tmp_path):
+    fake("dpkg-query")
+    fake("dpkg")
+    fake("apt-get")
+    preferences = tmp_path / "preferences"
+    monkeypatch.setattr(_slurm_packages, "CHOICE", (str(tmp_path / "sources"), str(preferences)))
+    assert run(slurm_packages_facts)["chosen"] is False
+    # One alone, as a run that was killed leaves it.
+    preferences.touch()
+    assert run(slurm_packages_facts)["chosen"] is True
 
 
 def test_an_archive_that_does_not_answer_is_named(run, fake):

@@ -1,0 +1,113 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Read what the plan of a SLURM cluster needs to know of a host."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_host_facts
+version_added: 0.1.0
+short_description: Read what the plan of a SLURM cluster needs to know of a host
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Reads CPUs, memory, network and distribution as M(ansible.builtin.setup) does, SLURM's packages as
+    M(deephdc.accelerators.slurm_packages_facts) does, and accelerators as M(deephdc.accelerators.gpu_facts) does.
+  - It is one execution of a module instead of three, each of which costs more than what it reads.
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+  facts:
+    description: Returns the facts of the three modules.
+    support: full
+options:
+  accelerators:
+    description: Whether to read the accelerators.
+    type: bool
+    default: true
+  root:
+    description: Prefix of C(/sys), C(/proc) and C(/dev) for the accelerators, for a simulated host.
+    type: path
+    default: /
+seealso:
+  - module: ansible.builtin.setup
+  - module: deephdc.accelerators.gpu_facts
+  - module: deephdc.accelerators.slurm_packages_facts
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  deephdc.accelerators.slurm_host_facts:
+    accelerators: "{{ inventory_hostname in groups.slurm_nodes }}"
+"""
+
+RETURN = r"""
+names:
+  description: Every package that is whole on this host, of whatever source. No fact, because a cached one could be out of date.
+  type: list
+  elements: str
+  returned: always
+  sample: [munge, slurmd]
+chosen:
+  description:
+    - Whether this host has the files by which the role slurm_packages lets apt take SLURM from another suite.
+    - No fact, for the same reason.
+  type: bool
+  returned: always
+ansible_facts:
+  description: What was read.
+  type: dict
+  returned: always
+  contains:
+    slurm_packages:
+      description: SLURM's packages on this host.
+      type: dict
+      returned: always
+    accelerators:
+      description: Its accelerators.
+      type: list
+      elements: dict
+      returned: if O(accelerators=true)
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.facts import ansible_collector, default_collectors
+from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_packages
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+
+SUBSET = ["!all", "!min", "distribution", "hardware", "network"]
+VENDORS = ("nvidia", "amd", "intel", "other")
+SECONDS = 10.0
+
+
+def of_ansible(module: AnsibleModule) -> dict:
+    """The same facts under the same names as the module setup returns, which does it in the same way."""
+    collector = ansible_collector.get_ansible_collector(
+        all_collector_classes=default_collectors.collectors,
+        namespace=PrefixFactNamespace(namespace_name="ansible", prefix="ansible_"),
+        gather_subset=SUBSET,
+        gather_timeout=int(SECONDS),
+        minimal_gather_subset=frozenset(),
+    )
+    return collector.collect(module=module)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={"accelerators": {"type": "bool", "default": True}, "root": {"type": "path", "default": "/"}},
+        supports_check_mode=True,
+    )
+    packages = _slurm_packages.read(module)
+    facts = {**of_ansible(module), "slurm_packages": packages["facts"]}
+    if module.params["accelerators"]:
+        facts["accelerators"] = gather(module.params["root"], VENDORS, SECONDS)
+    module.exit_json(changed=False, names=packages["names"], chosen=packages["chosen"], ansible_facts=facts)
+
+
+if __name__ == "__main__":
+    main()

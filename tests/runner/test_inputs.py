@@ -1,0 +1,100 @@
+"""What scripts/inputs.py finds in this repository."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import checks
+import pytest
+from inputs import NO_INPUT, Tree, digest, inputs
+
+ROOT = Path(__file__).resolve().parents[2]
+TREE = Tree(ROOT)
+INPUTS = {name: set(inputs(TREE, name, "trixie")) for name in checks.scenario_names()}
+# Filters that no playbook of ours calls yet, and what they import: their managers are still to come, or users call them.
+CALLED_BY_NO_PLAYBOOK = {
+    *("glue2", "hostlist", "kubernetes", "mesos", "nova_lxd", "slurm", "vfio"),
+    *("_glue2", "_kubernetes", "_mesos", "_nova_lxd", "_vfio"),
+}
+
+
+def test_every_role_and_playbook_is_an_input_of_a_scenario():
+    found = set().union(*INPUTS.values())
+    missing = [name for name in TREE.files if name.startswith(("roles/", "playbooks/")) and name not in found]
+    assert missing == []
+
+
+def test_every_plugin_is_an_input_of_a_scenario_but_those_that_nothing_calls():
+    found = set().union(*INPUTS.values())
+    missing = {Path(name).stem for name in TREE.files if name.startswith("plugins/") and name.endswith(".py") and name not in found}
+    assert missing == CALLED_BY_NO_PLAYBOOK
+
+
+def test_every_file_that_hosts_and_tests_are_made_of_is_an_input():
+    found = set().union(*INPUTS.values(), inputs(TREE, "slurm", "bookworm"))
+    missing = [
+        name
+        for name in TREE.files
+        if name.startswith(("extensions/", "images/", "tests/verify/", "tests/stand_ins/")) and name not in found
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "due"),
+    [
+        ("extensions/molecule/default/create.yml", set(INPUTS)),
+        ("plugins/module_utils/_pci.py", set(INPUTS)),
+        ("requirements-dev.txt", set(INPUTS)),
+        ("scripts/local-sshd", set(INPUTS)),
+        ("extensions/molecule/slurm_day2/inventory/hosts.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
+        ("extensions/molecule/slurm_day2/prepare.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
+        ("roles/opennebula_pci/tasks/sync.yml", {"opennebula"}),
+        ("roles/oidc_proxy/tasks/check.yml", {"oidc_proxy"}),
+        ("roles/slurm_zabbix/files/slurm_zabbix.py", {"slurm_services"}),
+        ("tests/stand_ins/oidc/package-lock.json", {"oidc_proxy", "opennebula", "slurm"}),  # two take the folder as a whole
+        ("plugins/filter/opennebula.py", {"opennebula"}),
+        ("scripts/virtual-image", {"pci_passthrough"}),
+        ("docs/slurm.md", set()),
+        ("roles/slurm_node/README.md", set()),
+        ("scripts/steps.py", set()),
+    ],
+)
+def test_who_depends_on_a_file(changed: str, due: set[str]):
+    assert {name for name, files in INPUTS.items() if changed in files} == due
+
+
+def test_a_release_has_its_own_recipe_and_its_own_tests():
+    assert {name for name in inputs(TREE, "slurm", "bookworm") if name.startswith("images/") and name.endswith(".yml")} == {
+        "images/bookworm.yml"
+    }
+    # One of its hosts is of Debian 13 in every run.
+    assert {"images/bookworm.yml", "images/trixie.yml"} <= set(inputs(TREE, "oidc_proxy", "bookworm"))
+    elsewhere = checks.tests_elsewhere("bookworm")
+    assert "slurm/test_08_changes.py" in elsewhere
+    assert "tests/verify/slurm/test_08_changes.py" not in inputs(TREE, "slurm", "bookworm", elsewhere)
+
+
+def test_a_run_of_everything_has_every_scenario():
+    assert {name for name, _release in checks.in_everything()} == set(INPUTS)
+
+
+def test_the_runner_itself_is_no_input():
+    assert NO_INPUT.fullmatch("scripts/test") and NO_INPUT.fullmatch("tests/runner/test_inputs.py")
+    assert not NO_INPUT.fullmatch("scripts/scenario") and not NO_INPUT.fullmatch("tests/verify/local.py")
+
+
+def test_the_digest_knows_names_contents_and_rights(tmp_path: Path):
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    file = tmp_path / "a"
+    file.write_text("1")
+    seen = {digest(Tree(tmp_path), ["a"])}
+    file.write_text("2")
+    seen.add(digest(Tree(tmp_path), ["a"]))
+    file.chmod(0o755)
+    seen.add(digest(Tree(tmp_path), ["a"]))
+    shutil.copy(file, tmp_path / "b")
+    seen.add(digest(Tree(tmp_path), ["b"]))
+    assert len(seen) == 4
