@@ -287,4 +287,4 @@ carol.follow("https://iam.site.test/session/end/confirm", {"xsrf": token, "logou
 print(json.dumps([alice.ask("https://front.site.test/web/").status, carol.ask("https://front.site.test/web/").status]))
 """,
     )
-    assert seen == [200, 302]
+    assert seen == [200, 302], cluster.out("idp", "journalctl -u idp -n 20 --no-pager -o cat")
