@@ -106,6 +106,7 @@ undo:
 
 import base64
 import binascii
+import contextlib
 import grp
 import os
 import pwd
@@ -114,6 +115,7 @@ import stat
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _safe_directory
 
 FILE_OPTIONS = {
     "path": {"type": "path", "required": True},
@@ -171,8 +173,11 @@ def octal(mode: str) -> int:
 
 def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
     """Kind, content and attributes of what lies at a path, None where nothing does."""
+    name = os.path.basename(path)
     try:
-        status = os.lstat(path)
+        with _safe_directory.opened(os.path.dirname(path)) as directory:
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            content = read(name, directory) if stat.S_ISREG(status.st_mode) else b""
     except FileNotFoundError:
         return None
     except NotADirectoryError:
@@ -180,10 +185,12 @@ def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
     found = (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode))
     if stat.S_ISDIR(status.st_mode):
         return "directory", b"", found
-    if stat.S_ISREG(status.st_mode):
-        with open(path, "rb") as file:
-            return "file", file.read(), found
-    return "other", b"", found
+    return ("file", content, found) if stat.S_ISREG(status.st_mode) else ("other", b"", found)
+
+
+def read(name: str, directory: int) -> bytes:
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory), "rb") as file:
+        return file.read()
 
 
 def text(content: bytes) -> str:
@@ -216,12 +223,20 @@ def compare(item: dict, known_owner: bool) -> dict | None:
     content = b"" if state == "directory" else wanted_bytes(item)
     if found is not None and found[1] == content and (not known_owner or found[2] == attributes(item)):
         return None
-    header = f"{item['owner']}:{item['group']} {item['mode']}\n"
+    header = header_of(attributes(item) if known_owner else None, item)
     if item["secret_base64"] is not None:
         return {"item": item, "found": found, "content": content, "before": "(secret)\n" if found else "", "after": header + "(secret)\n"}
-    before = f"{found[2][0]}:{found[2][1]} {found[2][2]:04o}\n" + shown(found) if found else ""
+    before = header_of(found[2], item) + shown(found) if found else ""
     after = text(content) if attributes_mode(item) & stat.S_IROTH else "(not shown)\n"
     return {"item": item, "found": found, "content": content, "before": before, "after": header + after}
+
+
+def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
+    """Owner and mode as the first line of a diff; as the item has them where the owner has no account yet."""
+    if found is None:
+        return f"{item['owner']}:{item['group']} {attributes_mode(item):04o}\n"
+    owner, group = name_of(lambda: pwd.getpwuid(found[0]).pw_name, str(found[0])), name_of(lambda: grp.getgrgid(found[1]).gr_name, str(found[1]))
+    return f"{owner}:{group} {found[2]:04o}\n"
 
 
 def undoable(change: dict) -> bool:
@@ -261,18 +276,29 @@ def beside(path: str) -> str:
 
 
 def remove(path: str) -> None:
-    if os.path.lexists(path):
-        os.unlink(path)
+    with contextlib.suppress(FileNotFoundError), _safe_directory.opened(os.path.dirname(path)) as directory:
+        os.unlink(os.path.basename(path), dir_fd=directory)
+
+
+def rename(path: str, new: str) -> None:
+    """Give a file another name in its directory."""
+    with _safe_directory.opened(os.path.dirname(path)) as directory:
+        os.rename(os.path.basename(path), os.path.basename(new), src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def stage(change: dict, temporary: str) -> None:
-    """Write the new content, private until it has its final owner."""
-    os.makedirs(os.path.dirname(temporary), mode=0o755, exist_ok=True)
-    remove(temporary)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """Write the new content, with its final owner as soon as it is complete. Whoever owns the directory can't lead that elsewhere."""
+    with _safe_directory.opened(os.path.dirname(temporary), make=True) as directory:
+        name = os.path.basename(temporary)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=directory)
     with os.fdopen(handle, "wb") as file:
         file.write(change["content"])
         file.flush()
+        owner, group, mode = attributes(change["item"])
+        os.fchown(file.fileno(), owner, group)
+        os.fchmod(file.fileno(), mode)
         os.fsync(file.fileno())
 
 
@@ -297,26 +323,25 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
         for change in changes:
             path = change["item"]["path"]
             if change["item"]["state"] == "directory" and not os.path.isdir(path):
-                os.makedirs(path)
-                made.append(path)
+                with _safe_directory.opened(path, make=True):
+                    made.append(path)
             elif change["item"]["state"] == "file":
                 temporary = beside(path)
                 staged.append((change, temporary))
                 stage(change, temporary)
                 validate(module, change, temporary)
-                own(change, temporary)
         for change in changes:
             if change["item"]["state"] == "directory":
-                own(change, change["item"]["path"])
+                _safe_directory.give(change["item"]["path"], *attributes(change["item"]))
         made = []
         while staged:
             change, temporary = staged[0]
             keep_foreign(change)
-            os.rename(temporary, change["item"]["path"])
+            rename(temporary, change["item"]["path"])
             staged.pop(0)
         for change in changes:
             if change["item"]["state"] == "absent":
-                os.remove(change["item"]["path"])
+                remove(change["item"]["path"])
             elif change["item"]["state"] == "former":
                 bring_back(change["item"]["path"])
     finally:
@@ -333,9 +358,9 @@ def kept_beside(path: str) -> str:
 def bring_back(path: str) -> None:
     """Put what was kept in the place of our file, or remove that where nothing was."""
     if os.path.lexists(kept_beside(path)):
-        os.rename(kept_beside(path), path)
+        rename(kept_beside(path), path)
     else:
-        os.remove(path)
+        remove(path)
 
 
 def keep_foreign(change: dict) -> None:
@@ -343,13 +368,8 @@ def keep_foreign(change: dict) -> None:
     path, found = change["item"]["path"], change["found"]
     kept = kept_beside(path)
     if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):
-        os.link(path, kept)
-
-
-def own(change: dict, path: str) -> None:
-    owner, group, mode = attributes(change["item"])
-    os.chown(path, owner, group)
-    os.chmod(path, mode)
+        with _safe_directory.opened(os.path.dirname(path)) as directory:
+            os.link(os.path.basename(path), os.path.basename(kept), src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
 
 
 def main() -> None:
@@ -364,7 +384,7 @@ def main() -> None:
         undoing = [undo(change) for change in changes if undoable(change)]
         if not module.check_mode:
             write(module, changes)
-    except Refused as reason:
+    except (Refused, _safe_directory.UnsafeLink) as reason:
         module.fail_json(msg=str(reason))
     except OSError as error:
         module.fail_json(msg=f"{error.filename or 'the files can not be written'}: {error.strerror}")

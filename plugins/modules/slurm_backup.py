@@ -140,35 +140,50 @@ def top_level(directory: str) -> dict[str, tuple[int, int, int]]:
     found = {}
     for entry in os.scandir(directory):
         if entry.is_file(follow_symlinks=False) and not entry.name.startswith("heartbeat"):
-            status = entry.stat()
+            status = entry.stat(follow_symlinks=False)
             found[entry.name] = (status.st_ino, status.st_mtime_ns, status.st_size)
     return found
+
+
+def copy_top_level(source: str, copy: str) -> bool:
+    """Copy the files of the directory itself, and whether none changed meanwhile."""
+    try:
+        before = top_level(source)
+        for name in before:
+            shutil.copy2(os.path.join(source, name), copy)
+        return top_level(source) == before
+    except FileNotFoundError:  # it was just replaced
+        return False
 
 
 def copy_state(source: str, copy: str) -> None:
     """Copy the state as it was at one moment, then the jobs' scripts: superfluous ones do no harm, missing ones would."""
     for _try in range(TRIES):
-        before = top_level(source)
         shutil.rmtree(copy, ignore_errors=True)
         os.mkdir(copy, 0o700)
-        try:
-            for name in before:
-                shutil.copy2(os.path.join(source, name), copy)
-        except FileNotFoundError:  # it was just replaced
-            continue
-        if top_level(source) == before:
+        if copy_top_level(source, copy):
             break
         time.sleep(0.2)
     else:
         raise ValueError(f"{source} changes all the time, so there is no consistent copy: try again")
-    for entry in os.scandir(source):
-        if entry.is_dir(follow_symlinks=False) and entry.name.startswith("hash."):
-            shutil.copytree(entry.path, os.path.join(copy, entry.name), ignore_dangling_symlinks=True, copy_function=copy_existing)
+    for name in os.listdir(source):
+        if name.startswith("hash.") and not os.path.islink(os.path.join(source, name)):
+            copy_scripts(os.path.join(source, name), os.path.join(copy, name))
 
 
-def copy_existing(source: str, target: str) -> None:
-    with contextlib.suppress(FileNotFoundError):  # of a job that ended meanwhile
-        shutil.copy2(source, target)
+def copy_scripts(source: str, target: str) -> None:
+    """Copy the directories of jobs; what belongs to a job that ends meanwhile is left out."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
+
+    for folder, _folders, names in os.walk(source, onerror=refuse):
+        into = os.path.join(target, os.path.relpath(folder, source))
+        os.makedirs(into, 0o700, exist_ok=True)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copy2(os.path.join(folder, name), into)
 
 
 def archive(path: str, members: dict[str, str]) -> None:

@@ -14,8 +14,9 @@ description:
   - Checks a backup that M(deephdc.accelerators.slurm_backup) made and brings it back on a host whose SLURM is installed and does not
     run; units that run are stopped first.
   - Refuses a backup that is damaged or that the installed SLURM can't take over, and refuses to replace a database that has jobs or
-    a state that is there. What was restored is remembered in C(/var/lib/deephdc/slurm_restored), so that a run that was killed goes on
-    and one that was completed is not repeated.
+    a state that is there, also one that an earlier run restored and that SLURM has changed since.
+  - What was restored is noted in C(/var/lib/deephdc/slurm_restored), so that a run that was killed goes on, and what is there still as it
+    was restored is not restored again.
 attributes:
   check_mode:
     description: Checks the backup and predicts whether it would be restored.
@@ -46,8 +47,8 @@ options:
     required: true
   overwrite:
     description:
-      - Replace a database that has jobs, or a state that is there. The former state is kept in the directory C(before-restore) below it;
-        the former database is lost.
+      - Replace a database that has jobs, or a state that is there. The former state is kept in a directory C(before-restore-TIME)
+        below it; the former database is lost.
     type: bool
     default: false
   only_check:
@@ -84,87 +85,156 @@ import json
 import os
 import pwd
 import shlex
-import shutil
 import tarfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_backup as backup
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_restored_state, _slurm_state
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_database import CONFIGURATION, Database
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of, step_error
 
-REMEMBERED = "/var/lib/deephdc/slurm_restored"
-OVERWRITE = "slurm_restore_overwrite=true replaces it"
+NOTE = "/var/lib/deephdc/slurm_restored"
+USER = "slurm"
+REMEDY = "to go on with what is there, run the playbook slurm; to replace it, set slurm_restore_overwrite to the cluster's name"
+# Tables that slurmdbd itself fills and empties, without any job.
+OWN_TABLES = ("_usage_day_table", "_usage_hour_table", "_usage_month_table", "_last_ran_table")
 
 
-def remembered() -> dict[str, str]:
-    """What earlier runs did: part to the backup's identity, with a '?' while it was under way."""
+def noted() -> dict[str, dict[str, str]]:
+    """What earlier runs restored: part to backup and what it was then, which is empty while it is under way."""
     try:
-        with open(REMEMBERED, encoding="utf-8") as file:
-            return dict(json.load(file))
-    except (OSError, ValueError):
+        with open(NOTE, encoding="utf-8") as file:
+            return {part: entry for part, entry in json.load(file).items() if isinstance(entry, dict)}
+    except (AttributeError, OSError, ValueError):
         return {}
 
 
-def remember(part: str, identity: str) -> None:
-    os.makedirs(os.path.dirname(REMEMBERED), exist_ok=True)
-    with open(f"{REMEMBERED}.new", "w", encoding="utf-8") as file:
-        json.dump({**remembered(), part: identity}, file)
+def note(part: str, identity: str, was: str) -> None:
+    os.makedirs(os.path.dirname(NOTE), exist_ok=True)
+    with open(f"{NOTE}.new", "w", encoding="utf-8") as file:
+        json.dump({**noted(), part: {"backup": identity, "was": was}}, file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(f"{REMEMBERED}.new", REMEMBERED)
+    os.replace(f"{NOTE}.new", NOTE)
 
 
 def stop(module: AnsibleModule, unit: str) -> None:
-    if module.run_command(["systemctl", "cat", unit])[0] == 0:
-        module.run_command(["systemctl", "stop", unit], check_rc=True)
+    """Stop a unit; raises ValueError where it goes on, as nothing may write while its files are replaced."""
+    if module.run_command(["systemctl", "cat", unit])[0] != 0:
+        return
+    code, _out, err = module.run_command(["systemctl", "stop", unit])
+    if code != 0 or module.run_command(["systemctl", "is-active", "--quiet", unit])[0] == 0:
+        raise ValueError(f"{unit} does not stop: {' '.join(err.split()) or 'it is still active'}")
 
 
-def jobs_there(module: AnsibleModule) -> int:
-    """Jobs in the database that is there; none where none can be yet."""
+def rows_of_jobs(rows: dict[str, int]) -> str:
+    """What changes in the database as soon as a cluster works with it."""
+    return json.dumps({table: count for table, count in sorted(rows.items()) if not table.endswith(OWN_TABLES)})
+
+
+def rows_there(module: AnsibleModule) -> dict[str, int]:
+    """Rows of the database that is there; none where none can be yet."""
     try:
-        return Database(module).jobs() if os.path.exists(CONFIGURATION) else 0
+        return Database(module).rows() if os.path.exists(CONFIGURATION) else {}
     except ValueError:
-        return 0  # not installed, or not running: it is asked again before it is replaced
+        return {}  # not installed, or not running: it is asked again before it is replaced
 
 
-def refusals(module: AnsibleModule, part: str) -> list[str]:
-    if module.params["overwrite"] or not module.params[part]:
-        return []
-    if part == "database":
-        jobs = jobs_there(module)
-        return [f"the accounting database has {jobs} jobs already: {OVERWRITE}, and they are lost"] if jobs else []
-    directory = module.params["state_directory"]
-    there = os.path.exists(os.path.join(directory, "job_state"))
-    return [f"{directory} has a controller's state already: {OVERWRITE}, and keeps it in before-restore"] if there else []
+class Part:
+    """The database or the state: what is there, and how a backup takes its place."""
+
+    name = ""
+
+    def __init__(self, module: AnsibleModule, path: str, manifest: dict, identity: str) -> None:
+        self.module, self.path, self.manifest, self.identity = module, path, manifest, identity
+
+    def is_there(self) -> str:
+        """What is there now; empty where nothing is that could be lost."""
+        raise NotImplementedError
+
+    def loss(self) -> str:
+        """What a restore would replace, for a sentence; empty where nothing is lost."""
+        raise NotImplementedError
+
+    def begun(self) -> bool:
+        """Whether a killed run of the same backup is to be completed."""
+        return False
+
+    def restore(self) -> None:
+        raise NotImplementedError
+
+    def restore_noted(self) -> None:
+        """Restore, and note first that it is under way and then what it was when it was done."""
+        note(self.name, self.identity, "")
+        self.restore()
+        note(self.name, self.identity, self.is_there())
 
 
-def restore_database(module: AnsibleModule, path: str, rows: dict[str, int]) -> None:
-    stop(module, "slurmdbd")
-    database = Database(module)
-    database.query(f"drop database if exists `{database.name}`; create database `{database.name}`")
-    client = " ".join(shlex.quote(word) for word in [*database.client(), database.name])
-    command = f"set -o pipefail; gzip -dc {shlex.quote(os.path.join(path, backup.DUMP))} | {client}"
-    code, _out, err = module.run_command(["bash", "-c", command])
-    if code != 0:
-        raise ValueError(f"the database refuses the dump: {' '.join(err.split())}")
-    got = database.rows()
-    wrong = [f"{table} has {got.get(table, 0)} rows of {number}" for table, number in rows.items() if got.get(table, 0) != number]
-    if wrong:
-        raise ValueError(f"the database is not what was dumped: {'; '.join(wrong)}")
+class DatabasePart(Part):
+    name = "database"
+
+    def is_there(self) -> str:
+        return rows_of_jobs(rows_there(self.module))
+
+    def loss(self) -> str:
+        jobs = sum(count for table, count in rows_there(self.module).items() if table.endswith("_job_table"))
+        return f"the accounting database has {jobs} jobs already, which would be lost" if jobs else ""
+
+    def restore(self) -> None:
+        stop(self.module, "slurmdbd")
+        database = Database(self.module)
+        # Asked again, as MariaDB may have been down when the run was checked.
+        if self.loss() and not self.module.params["overwrite"]:
+            raise ValueError(f"{self.loss()}: {REMEDY}")
+        database.query(f"drop database if exists `{database.name}`; create database `{database.name}`")
+        client = " ".join(shlex.quote(word) for word in [*database.client(), database.name])
+        command = f"set -o pipefail; gzip -dc {shlex.quote(os.path.join(self.path, backup.DUMP))} | {client}"
+        code, _out, err = self.module.run_command(["bash", "-c", command])
+        if code != 0:
+            raise ValueError(f"the database refuses the dump: {' '.join(err.split())}")
+        got = database.rows()
+        wrong = [f"{table} has {got.get(table, 0)} rows of {number}" for table, number in self.manifest["rows"].items() if got.get(table) != number]
+        if wrong:
+            raise ValueError(f"the database is not what was dumped: {'; '.join(wrong)}")
 
 
-def members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
-    """Plain files and directories whose names stay below the archive's root."""
-    inside = [member for member in tar.getmembers() if ".." not in member.name.split("/") and not member.name.startswith("/")]
-    return [member for member in inside if member.isfile() or member.isdir()]
+class StatePart(Part):
+    name = "state"
+
+    @property
+    def directory(self) -> str:
+        return str(self.module.params["state_directory"])
+
+    def is_there(self) -> str:
+        with _slurm_state.as_user(USER):
+            return _slurm_restored_state.fingerprint(self.directory) if _slurm_state.has_state(self.directory) else ""
+
+    def loss(self) -> str:
+        with _slurm_state.as_user(USER):
+            there = os.path.exists(os.path.join(self.directory, "job_state"))
+        return f"{self.directory} has a controller's state already" if there else ""
+
+    def begun(self) -> bool:
+        with _slurm_state.as_user(USER):
+            return _slurm_restored_state.under_way(self.directory) == self.identity
+
+    def restore(self) -> None:
+        stop(self.module, "slurmctld")
+        if not os.path.isdir(self.directory):
+            slurm = pwd.getpwnam(USER)
+            os.makedirs(self.directory, mode=0o700)
+            os.chown(self.directory, slurm.pw_uid, slurm.pw_gid, follow_symlinks=False)
+        with open(os.path.join(self.path, backup.STATE), "rb") as archive, _slurm_state.as_user(USER):
+            _slurm_restored_state.put(archive, self.directory, self.identity)
+        bring_configuration(os.path.join(self.path, backup.CONFIGURATION))
 
 
-def extract(path: str, root: str, owner: str = "") -> None:
-    """Write an archive's files that are not there yet, with their modes and owners' names."""
-    with tarfile.open(path, "r:gz") as tar:
-        for member in members(tar):
-            target = os.path.normpath(os.path.join(root, member.name))
-            user = pwd.getpwnam(owner or (member.uname if member.uname in ("root", "slurm") else "root"))
+def bring_configuration(archive: str) -> None:
+    """Write the files of the archive that this host does not have, with their modes and owners' names."""
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in _slurm_restored_state.members(tar):
+            target = os.path.normpath(os.path.join("/", member.name))
+            user = pwd.getpwnam(member.uname if member.uname in ("root", USER) else "root")
             if member.isdir():
                 if not os.path.isdir(target):
                     os.makedirs(target, member.mode)
@@ -174,38 +244,30 @@ def extract(path: str, root: str, owner: str = "") -> None:
             if os.path.lexists(target) or source is None:
                 continue
             partial = f"{target}.deephdc-partial"
-            descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                shutil.copyfileobj(source, file)
-                os.fchown(file.fileno(), user.pw_uid, user.pw_gid)
-                os.fchmod(file.fileno(), member.mode)
-                file.flush()
-                os.fsync(file.fileno())
+            _slurm_restored_state.remove(partial)  # what a killed run left
+            _slurm_restored_state.write_file(source, partial, member.mode, (user.pw_uid, user.pw_gid))
             os.utime(partial, (member.mtime, member.mtime))
             os.rename(partial, target)
 
 
-def put_aside(directory: str) -> None:
-    """Keep the former state; slurmctld does not look into directories that it does not know."""
-    aside = os.path.join(directory, "before-restore")
-    shutil.rmtree(aside, ignore_errors=True)
-    former = os.listdir(directory)
-    os.mkdir(aside, 0o700)
-    for name in former:
-        os.rename(os.path.join(directory, name), os.path.join(aside, name))
+def refusal(part: Part) -> str:
+    """Why a part is not restored, empty where it may be."""
+    if part.module.params["overwrite"] or part.begun():
+        return ""
+    loss = part.loss()
+    if not loss:
+        return ""
+    entry = noted().get(part.name, {})
+    since = ""
+    if entry.get("backup") == part.identity:
+        since = " (restored from this backup and used since)" if entry.get("was") else " (a restore of this backup was not finished)"
+    return f"Nothing was restored: {loss}{since}: {REMEDY}."
 
 
-def restore_state(module: AnsibleModule, path: str, again: bool) -> None:
-    stop(module, "slurmctld")
-    directory = module.params["state_directory"]
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    slurm = pwd.getpwnam("slurm")
-    os.chown(directory, slurm.pw_uid, slurm.pw_gid)
-    # What a killed run began is only completed.
-    if not again:
-        put_aside(directory)
-    extract(os.path.join(path, backup.STATE), directory, "slurm")
-    extract(os.path.join(path, backup.CONFIGURATION), "/")
+def is_done(part: Part) -> bool:
+    """Whether what is there is what an earlier run restored from this backup."""
+    entry = noted().get(part.name, {})
+    return bool(entry.get("was")) and entry == {"backup": part.identity, "was": part.is_there()} and not part.begun()
 
 
 def main() -> None:
@@ -222,10 +284,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     path = module.params["path"]
-    parts = [part for part in ("database", "state") if module.params[part]]
+    kinds = [kind for kind in (DatabasePart, StatePart) if module.params[kind.name]]
     try:
         manifest = backup.read_manifest(path)
-        absent = [part for part in parts if not manifest[part]]
+        absent = [kind.name for kind in kinds if not manifest[kind.name]]
         if absent:
             raise ValueError(f"{path} has no {absent[0]}: restore a backup that has it.")
         old, new = release_of(manifest["version"]), release_of(f"{module.params['version']}.")
@@ -235,27 +297,20 @@ def main() -> None:
         if wrong:
             raise ValueError(wrong)
         identity = backup.digest(os.path.join(path, backup.MANIFEST))
-        done = remembered()
-        todo = [part for part in parts if done.get(part) != identity]
-        for part in todo:
-            refused = [] if done.get(part) == f"{identity}?" else refusals(module, part)
-            if refused:
-                raise ValueError(f"Nothing was restored: {refused[0]}.")
+        todo = [part for part in (kind(module, path, manifest, identity) for kind in kinds) if not is_done(part)]
+        refused = [sentence for sentence in map(refusal, todo) if sentence]
+        if refused:
+            raise ValueError(refused[0])
     except (OSError, ValueError) as error:
         module.fail_json(msg=str(error))
     if todo and not module.check_mode and not module.params["only_check"]:
         try:
             for part in todo:
-                remember(part, f"{identity}?")
-                if part == "database":
-                    restore_database(module, path, manifest["rows"])
-                else:
-                    restore_state(module, path, done.get(part) == f"{identity}?")
-                remember(part, identity)
+                part.restore_noted()
         except (OSError, ValueError) as error:
             module.fail_json(msg=f"The backup was not restored completely, run again when this is repaired: {error}.")
     changed = bool(todo) and not module.params["only_check"]
-    module.exit_json(changed=changed, restored=todo, manifest=manifest)
+    module.exit_json(changed=changed, restored=[part.name for part in todo], manifest=manifest)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ import stat
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_state
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _safe_directory, _slurm_state
 
 MODE = 0o700
 
@@ -97,9 +97,7 @@ def attributes(path: str) -> tuple[int, int] | None:
 
 def make(path: str, user: str, entry: pwd.struct_passwd) -> None:
     try:
-        os.makedirs(path, mode=0o755, exist_ok=True)
-        os.chown(path, entry.pw_uid, entry.pw_gid)
-        os.chmod(path, MODE)
+        _safe_directory.give(path, entry.pw_uid, entry.pw_gid, MODE, make=True)
     except OSError as error:
         raise Refused(
             f"{path} can't be made on this host ({error.strerror}), as where a shared file system does not let root in: make it on "
@@ -167,7 +165,7 @@ def main() -> None:
                     share(path, module.params["token"], module.params["token_of"], module.params["patience"])
                 if source:
                     _slurm_state.copy(source, path)
-    except Refused as reason:
+    except (Refused, _safe_directory.UnsafeLink) as reason:
         module.fail_json(msg=f"{reason}.")
     except OSError as error:
         module.fail_json(msg=f"The state in {source} could not be copied to {path}: {error}.")

@@ -95,13 +95,13 @@ def test_the_file_is_replaced_not_rewritten(write, tmp_path):
 
 def test_new_content_is_private_while_it_is_made(write, tmp_path, monkeypatch):
     seen = []
-    real = os.chown
+    real = os.fchown
 
-    def watched(path, *ids):
-        seen.append(stat.S_IMODE(os.lstat(path).st_mode))
-        real(path, *ids)
+    def watched(handle, *ids):
+        seen.append(stat.S_IMODE(os.fstat(handle).st_mode))
+        real(handle, *ids)
 
-    monkeypatch.setattr(os, "chown", watched)
+    monkeypatch.setattr(os, "fchown", watched)
     write({"path": str(tmp_path / "a"), "content": "x"})
     assert seen == [0o600]
 
@@ -113,7 +113,7 @@ def test_remains_of_a_killed_run_are_cleaned_up(write, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "chown", killed)
+        patch.setattr(os, "fchown", killed)
         patch.setattr(file_set, "remove", lambda path: None)  # a killed run cleans up nothing
         with pytest.raises(KeyboardInterrupt):
             write(item)
@@ -326,3 +326,63 @@ def test_former_brings_back_what_was_there_before(write, tmp_path):
     assert write(*wanted)["paths"] == predicted["paths"] == [ours, fresh]
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {"ours": "before us\n", "theirs": "by hand\n"}
     assert write(*wanted)["changed"] is False
+
+
+NOBODY = 65534
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories to another user")
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A directory of a service's user, and a file of root's that this user would like to own."""
+    directory = tmp_path / "service"
+    directory.mkdir()
+    os.chown(directory, NOBODY, NOBODY)
+    (tmp_path / "shadow").write_text("root:secret\n")
+    (tmp_path / "shadow").chmod(0o600)
+    return directory
+
+
+@root_only
+def test_a_service_cannot_swap_the_waiting_file_for_a_link(write, service, tmp_path, monkeypatch):
+    shadow = tmp_path / "shadow"
+
+    def swap(_module, _change, temporary):
+        os.unlink(temporary)
+        os.symlink(shadow, temporary)
+
+    monkeypatch.setattr(file_set, "validate", swap)
+    write({"path": str(service / "key"), "content": "x", "owner": "nobody", "mode": "0644"})
+    assert (shadow.stat().st_uid, stat.S_IMODE(shadow.stat().st_mode)) == (0, 0o600)
+
+
+@root_only
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_a_link_of_a_service_does_not_lead_root_elsewhere(write, service, tmp_path, kind):
+    (tmp_path / "etc").mkdir()
+    os.symlink(tmp_path / "etc", service / "remotes")
+    item = {"path": str(service / "remotes/x"), "owner": "nobody", "state": kind, **({"content": "x"} if kind == "file" else {})}
+    refused = write(item)
+    assert refused["failed"] and "remotes in the path" in refused["msg"] and "give the path that it leads to" in refused["msg"]
+    assert list((tmp_path / "etc").iterdir()) == []
+
+
+@root_only
+def test_a_directory_that_a_service_made_a_link_keeps_its_owner(write, service, tmp_path):
+    (tmp_path / "etc").mkdir(mode=0o755)
+    os.symlink(tmp_path / "etc", service / "state")
+    assert write({"path": str(service / "state"), "state": "directory", "owner": "nobody", "mode": "0700"})["failed"]
+    assert ((tmp_path / "etc").stat().st_uid, stat.S_IMODE((tmp_path / "etc").stat().st_mode)) == (0, 0o755)
+
+
+def test_links_that_root_made_are_followed(write, tmp_path):
+    (tmp_path / "real").mkdir()
+    os.symlink("real", tmp_path / "link")
+    write({"path": str(tmp_path / "link/sub/a"), "content": "x"})
+    assert (tmp_path / "real/sub/a").read_text() == "x"
+
+
+def test_the_first_line_of_a_diff_compares_names_with_names(write, tmp_path):
+    write({"path": str(tmp_path / "a"), "content": "x"})
+    (diff,) = write({"path": str(tmp_path / "a"), "content": "y"})["diff"]
+    assert diff["before"].splitlines()[0] == diff["after"].splitlines()[0] == "root:root 0644"

@@ -68,3 +68,15 @@ def test_directory_of_somebody_else_is_told(run, tmp_path):
     options = {"path": "/nonexistent", "conf": "/nonexistent", "stamp": "/nonexistent"}
     assert run(slurm_record_info, state_directory=str(tmp_path), user="daemon", **options)["state"]["foreign"] == USER
     assert run(slurm_record_info, state_directory=str(tmp_path / "absent"), user="daemon", **options)["state"]["foreign"] == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
+def test_a_link_in_the_place_of_the_directory_is_refused(make, tmp_path):
+    """The user slurm owns the directory above: root would give it whatever the link leads to."""
+    (tmp_path / "etc").mkdir(mode=0o755)
+    (tmp_path / "slurm").mkdir()
+    os.chown(tmp_path / "slurm", 65534, 65534)
+    os.symlink(tmp_path / "etc", tmp_path / "slurm/slurmctld")
+    refused = make(tmp_path / "slurm/slurmctld")
+    assert refused["failed"] and "slurmctld is a link" in refused["msg"]
+    assert oct((tmp_path / "etc").stat().st_mode)[-3:] == "755"
