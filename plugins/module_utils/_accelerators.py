@@ -219,6 +219,8 @@ def _add_smi_facts(root, entry, facts):
         entry["display_active"] = True
     if facts["lost"]:
         _add_problem(entry, "fallen_off_bus", "nvidia-smi says that it is lost")
+    if facts["reset"]:
+        _add_problem(entry, "reset_required", facts["reset"])
     for reason in facts["ecc_problems"]:
         _add_problem(entry, "ecc_errors", reason)
     entry["mig"]["capable"] = facts["mig_capable"]

@@ -35,7 +35,7 @@ def read_sysfs(root, address):
     return {
         "model": read_text(os.path.join(device, "product_name")) or None,
         "uuid": _uuid(read_text(os.path.join(device, "unique_id"))),
-        "serial": read_text(os.path.join(device, "serial_number")) or None,
+        "serial": _serial(read_text(os.path.join(device, "serial_number")) or None),
         "memory_mib": memory_bytes // 1048576 if memory_bytes else None,
         "ecc_problems": ["%d uncorrected ECC error(s) since the driver was loaded" % uncorrected] if uncorrected else [],
     }
@@ -85,9 +85,9 @@ def parse_document(text):
         if address:
             memory = str(values.get("vram total memory (b)", ""))
             gpus[address] = {
-                "model": marketing_name(_told(values.get("card series")) or "") or None,
+                "model": marketing_name(_name(values.get("card series")) or "") or None,
                 "uuid": _uuid(_told(values.get("unique id"))),
-                "serial": _told(values.get("serial number")),
+                "serial": _serial(_told(values.get("serial number"))),
                 "memory_mib": int(memory) // 1048576 if memory.isdigit() else None,
             }
     return gpus
@@ -97,6 +97,19 @@ def _uuid(unique_id):
     # type: (str | None) -> str | None
     match = re.match(r"(?:0x)?([0-9a-fA-F]{1,16})\Z", unique_id or "")
     return "GPU-" + match.group(1).lower().zfill(16) if match and int(match.group(1), 16) else None
+
+
+def _name(value):
+    # type: (Any) -> str | None
+    """A model's name; a tool that does not know it writes the device id, such as 0x1002."""
+    text = _told(value)
+    return None if text and re.match(r"0x[0-9a-fA-F]+\Z", text) else text
+
+
+def _serial(text):
+    # type: (str | None) -> str | None
+    """A serial number; boards without one say 0."""
+    return text if text and text.strip("0x") else None
 
 
 def _told(value):

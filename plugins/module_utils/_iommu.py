@@ -187,6 +187,26 @@ class Opened(t.NamedTuple):
     number: str
 
 
+# File systems whose server, or whose process, may not answer: stat of an open file there may never end. They hold no device files.
+REMOTE = re.compile(r"(afs|beegfs|ceph|cifs|fuse|glusterfs|gpfs|lustre|ncpfs|nfs|orangefs|panfs|smb|wekafs|9p)")
+
+
+def remote_mounts(root: str, pid: str) -> set[str]:
+    """The ids of a process' mounts that may not answer, from proc_pid_mountinfo(5)."""
+    found = set()
+    for line in (read_text(under(root, f"/proc/{pid}/mountinfo")) or "").splitlines():
+        fields, _dash, more = line.partition(" - ")
+        if REMOTE.match(more):
+            found.add(fields.split(" ", 1)[0])
+    return found
+
+
+def is_on(root: str, pid: str, name: str, mounts: set[str]) -> bool:
+    """Whether an open file is on one of the mounts, from proc_pid_fdinfo(5), which asks no file system."""
+    mount = re.search(r"^mnt_id:\s*(\d+)", read_text(under(root, f"/proc/{pid}/fdinfo/{name}")) or "", re.MULTILINE)
+    return mount is None or mount.group(1) in mounts
+
+
 def opened_devices(root: str = "/") -> list[Opened]:
     """Every device file that any process has open. Only root sees the files of others."""
     found = []
@@ -195,10 +215,13 @@ def opened_devices(root: str = "/") -> list[Opened]:
             continue
         directory = under(root, f"/proc/{pid}/fd")
         seen = set()
+        remote = remote_mounts(root, pid)
         for name in list_directory(directory):
             try:
-                number = os.stat(os.path.join(directory, name)).st_rdev
                 path = os.readlink(os.path.join(directory, name))
+                if not path.startswith("/") or (remote and is_on(root, pid, name, remote)):
+                    continue
+                number = os.stat(os.path.join(directory, name)).st_rdev
             except OSError:
                 continue  # closed meanwhile
             if number and path not in seen:

@@ -40,6 +40,7 @@ _VERSION = r"(\d+(?:\.\d+)+)"
 _MAXIMUM_MESSAGES = 20000
 _ANY_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 _LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
+_RESET = re.compile(r"GPU requires reset", re.IGNORECASE)
 
 # What nvidia-smi writes in the place of a value that it does not have.
 _NO_VALUE = re.compile(
@@ -144,7 +145,8 @@ def parse_document(text):
     NVML refuses to work with a kernel module of another version, so the version in an answer is also the library's.
 
     :returns: the version, and by PCI address: model, uuid, serial, minor, memory_mib, ecc (bool), mig_capable, mig_enabled,
-        mig_devices, display_active, lost (bool) and ecc_problems (list of sentence parts); None where it says nothing.
+        mig_devices, display_active, lost (bool), ecc_problems (list of sentence parts) and reset (why it needs one, a sentence part);
+        None where it says nothing.
     :raises Unreadable: if it is not a complete document.
     """
     start, end = _document_bounds(text)
@@ -217,6 +219,7 @@ def _failures(result, messages):
     for line in messages.splitlines():
         for text in _ANY_ADDRESS.findall(line):
             problem = "fallen_off_bus" if _LOST.search(line) or result.rc == 15 else "nvidia_smi_failed"
+            problem = "reset_required" if _RESET.search(line) else problem
             named.append((problem, "nvidia-smi says: " + line.strip().rstrip("."), canonical_address(text)))
     # A warning about one GPU (return value 14) comes with a full answer about all of them.
     return named if named and result.rc == 14 else named + [("nvidia_smi_failed", failed, None)]
@@ -253,6 +256,7 @@ def _gpu_facts(gpu):
         "display_active": _enabled(_value(gpu, "display_active")),
         "lost": any(_LOST.search(text or "") for text in (gpu.findtext("uuid"), gpu.findtext("product_name"), gpu.text)),
         "ecc_problems": _ecc_problems(gpu),
+        "reset": _reset(gpu),
     }
 
 
@@ -289,6 +293,22 @@ def _ecc_problems(gpu):
         if _value(gpu, path) == "Yes" and problem not in problems:
             problems.append(problem)
     return problems
+
+
+def _reset(gpu):
+    # type: (ElementTree.Element) -> str | None
+    """Why the GPU must be reset before it works again, None where it need not.
+
+    Drivers before 575 have gpu_reset_status, later ones gpu_recovery_action, and 575 has the first as deprecated beside the second.
+    """
+    action = _value(gpu, "gpu_recovery_action")
+    if action:
+        return "the driver asks for the recovery action " + action
+    if _value(gpu, "gpu_reset_status/reset_required") == "Yes" or any(_RESET.search(element.text or "") for element in gpu.iter()):
+        return "it requires a reset"
+    if _value(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
+        return "the driver recommends to drain and reset it"
+    return None
 
 
 def _value(element, path):

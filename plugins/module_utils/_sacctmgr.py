@@ -32,7 +32,10 @@ def read(module: AnsibleModule, cluster: str) -> _slurm_associations.State:
         code, out, err = module.run_command(["sacctmgr", "--noheader", "--parsable2", "--readonly", *words])
         if code != 0:
             module.fail_json(msg=f"slurmdbd does not answer: {one_line(out, err)}")
-        outputs.append([line.split("|") for line in out.splitlines() if line])
+        try:
+            outputs.append(_slurm_associations.rows(words, out))
+        except ValueError as error:
+            module.fail_json(msg=f"The accounts can't be read: {error}. Correct that entry with sacctmgr, then run again.")
     return _slurm_associations.parse(outputs)
 
 

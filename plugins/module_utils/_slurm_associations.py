@@ -28,7 +28,6 @@ ASSOCIATION_COLUMNS = {
     "MaxWall": "MaxWall",
 }
 QOS_COLUMNS = {
-    "Description": "description",
     "Priority": "priority",
     "Flags": "flags",
     "Preempt": "preempt",
@@ -46,6 +45,7 @@ QOS_COLUMNS = {
     "MaxTRESPA": "MaxTRESPerAccount",
     "MaxJobsPA": "MaxJobsPerAccount",
     "MaxSubmitPA": "MaxSubmitJobsPerAccount",
+    "Description": "description",  # last, as a free text may have the sign between the columns
 }
 TRES_SETTINGS = {"GrpTRES", "GrpTRESMins", "MaxTRESPerJob", "MaxTRESMinsPerJob", "MaxTRESPerUser", "MaxTRESPerAccount"}
 LISTS = {"qos", "preempt", "flags"}
@@ -80,9 +80,20 @@ def reads(cluster: str) -> list[list[str]]:
         ["list", "qos", f"format={','.join(['Name', *QOS_COLUMNS])}"],
         # Without what an association inherits from those above it.
         ["list", "associations", f"cluster={cluster}", "WOPLimits", f"format={','.join(associations)}"],
-        ["list", "accounts", "WithCoordinator", "format=Account,Description,Organization,Coordinators"],
+        ["list", "accounts", "WithCoordinator", "format=Account,Coordinators,Description"],
+        ["list", "accounts", "format=Account,Organization"],
         ["list", "users", "format=User,DefaultAccount"],
     ]
+
+
+def rows(words: t.Sequence[str], output: str) -> list[list[str]]:
+    """What one command of reads printed, as rows of columns; raises ValueError, one sentence, where a row has too few."""
+    width = words[-1].count(",") + 1
+    found = [line.split("|", width - 1) for line in output.splitlines() if line]
+    for row in found:
+        if len(row) != width:
+            raise ValueError(f"'sacctmgr {' '.join(words)}' prints a row of {len(row)} columns instead of {width}: {'|'.join(row)!r}")
+    return found
 
 
 def attributes(columns: t.Mapping[str, str], row: t.Sequence[str]) -> Attributes:
@@ -108,7 +119,7 @@ def listed(values: t.Iterable[str]) -> str:
 
 def parse(outputs: t.Sequence[t.Sequence[t.Sequence[str]]]) -> State:
     """What the commands of reads printed, as rows of columns."""
-    clusters, qos, associations, accounts, users = outputs
+    clusters, qos, associations, accounts, organizations, users = outputs
     state = State()
     state.clusters = [row[0] for row in clusters]
     state.qos = {row[0]: attributes(QOS_COLUMNS, row[1:]) for row in qos}
@@ -120,10 +131,13 @@ def parse(outputs: t.Sequence[t.Sequence[t.Sequence[str]]]) -> State:
             state.users[account, user] = found
         else:
             state.accounts[account] = {**found, "parent": parent}
-    for name, description, organization, coordinators in accounts:
+    for name, coordinators, description in accounts:
         if name in state.accounts:
-            state.accounts[name].update(description=description.lower(), organization=organization.lower())
+            state.accounts[name]["description"] = description.lower()
             state.coordinators[name] = {one for one in coordinators.split(",") if one}
+    for name, organization in organizations:
+        if name in state.accounts:
+            state.accounts[name]["organization"] = organization.lower()
     state.default = {row[0]: row[1] for row in users if row[1]}
     return state
 
@@ -421,16 +435,29 @@ class Job(t.NamedTuple):
     qos: str
 
 
+# No new job: of what waits to be removed, and so that a held job does not keep it open for ever.
+CLOSED = {"GrpSubmitJobs": "0"}
+
+
 class Removal(t.NamedTuple):
-    """One thing that shall go; why says what keeps it."""
+    """One thing that shall go; why says what keeps it, and close how it takes no new job until then (empty where it takes none)."""
 
     what: str
     command: list[str]
     why: str
+    close: tuple[str, ...] = ()
 
 
-def removals(cluster: str, present: State, declared: State, jobs: t.Sequence[Job], partition_qos: t.Collection[str]) -> list[Removal]:
-    """What the policy does not name, from the leaves of the tree up. partition_qos: those that the partitions name now.
+def closing(kind: str, where: t.Sequence[str], present: Attributes) -> tuple[str, ...]:
+    return () if present.get("GrpSubmitJobs") == "0" else ("modify", kind, "where", *where, "set", *words(CLOSED))
+
+
+def removals(
+    cluster: str, present: State, declared: State, jobs: t.Sequence[Job], partition_qos: t.Collection[str] | None
+) -> list[Removal]:
+    """What the policy does not name, from the leaves of the tree up.
+
+    partition_qos: those that the partitions name now, None where slurmctld does not say: it would not start again without one of them.
 
     One thing per command: slurmdbd's query grows with the square of what a command removes. 40 accounts of 50 users in
     one command did not end in 10 minutes, one after the other they took 84 s.
@@ -444,13 +471,15 @@ def removals(cluster: str, present: State, declared: State, jobs: t.Sequence[Job
     busy = {(job.account, job.user) for job in jobs}
     for account, user in strangers.users:
         why = "jobs of theirs are pending or running" if (account, user) in busy else ""
-        command = ["delete", "user", "where", f"name={user}", f"account={account}", scope]
-        found.append(Removal(f"user {user} in {account}", command, why))
+        where = [f"name={user}", f"account={account}", scope]
+        close = closing("user", where, present.users[account, user])
+        found.append(Removal(f"user {user} in {account}", ["delete", "user", "where", *where], why, close))
     children: dict[str, list[str]] = {}
     for name, own in {**present.accounts, **declared.accounts}.items():
         children.setdefault(own.get("parent") or "", []).append(name)
     strange = set(strangers.accounts)
     kept: set[str] = set()
+    needed_by_policy: set[str] = set()
 
     def visit(account: str) -> None:
         below = children.get(account, [])
@@ -458,21 +487,27 @@ def removals(cluster: str, present: State, declared: State, jobs: t.Sequence[Job
             visit(child)
         if account not in strange:
             return
-        why = ""
+        needed = [child for child in below if child not in strange or child in kept]
+        declared_below = [child for child in needed if child not in strange or child in needed_by_policy]
+        if declared_below:
+            needed_by_policy.add(account)
+        why = f"account {needed[0]} is below it" if needed else ""
         if any(job.account == account for job in jobs):
             why = "jobs in it are pending or running"
-        else:
-            needed = [child for child in below if child not in strange or child in kept]
-            why = f"account {needed[0]} is below it" if needed else ""
         if why:
             kept.add(account)
-        found.append(Removal(f"account {account}", ["delete", "account", "where", f"name={account}", scope], why))
+        where = [f"name={account}", scope]
+        # The limit would hold for the accounts below it too.
+        close = () if declared_below else closing("account", where, present.accounts[account])
+        found.append(Removal(f"account {account}", ["delete", "account", "where", *where], why, close))
 
     visit(ROOT)
     for name in strangers.qos:
         why = ""
         if [other for other in present.clusters if other != cluster]:
             why = "other clusters of this database may use it"
+        elif partition_qos is None:
+            why = "slurmctld does not say which QOS its partitions name"
         elif name in partition_qos:
             why = "a partition names it"
         elif any(job.qos == name for job in jobs):

@@ -81,6 +81,12 @@ kept:
   elements: str
   returned: always
   sample: ["account old: jobs in it are pending or running"]
+closed:
+  description: What was not removed and takes no new job from now on (its C(GrpSubmitJobs) is 0), so that it can be removed later.
+  type: list
+  elements: str
+  returned: always
+  sample: ["user bob in physics"]
 undeclared:
   description: What there is and the policy does not name; for something it names, the settings it does not.
   type: list
@@ -102,9 +108,11 @@ def jobs(module: AnsibleModule) -> list[Job] | None:
     return [Job(*line.split("|")) for line in out.splitlines() if line.count("|") == 2] if code == 0 else None
 
 
-def partition_qos(module: AnsibleModule) -> set[str]:
-    """QOS that the running controller's partitions name: it would not start again without them."""
-    _code, out, _err = module.run_command(["scontrol", "--oneliner", "show", "partitions"])
+def partition_qos(module: AnsibleModule) -> set[str] | None:
+    """QOS that the running controller's partitions name, without which it would not start again; None where it does not say."""
+    code, out, _err = module.run_command(["scontrol", "--oneliner", "show", "partitions"])
+    if code != 0 or "PartitionName=" not in out:
+        return None
     return {name for value in re.findall(r" (?:QoS|AllowQos)=(\S+)", out) for name in value.lower().split(",")}
 
 
@@ -140,6 +148,7 @@ def main() -> None:
     plan = _slurm_associations.plan(cluster, present, declared, purge)
     going = removals(module, cluster, present, declared) if purge else []
     removed = [one.what for one in going if not one.why]
+    closed = [one.what for one in going if one.why and one.close]
     kept = [f"{one.what}: {one.why}" for one in going if one.why]
     if not module.check_mode:
         for words in plan.commands:
@@ -152,22 +161,29 @@ def main() -> None:
         removed = []
         for one in going:
             if one.why:
+                refused = _sacctmgr.change(module, one.close) if one.close else ""
+                if refused:
+                    module.fail_json(msg=f"{one.what} can't be closed for new jobs: {refused[:300]}. Run again when this is repaired.")
                 continue
             # A job may have come since they were read; slurmdbd then refuses, and the next run tries again.
             refused = _sacctmgr.change(module, one.command)
             if refused:
                 kept.append(f"{one.what}: slurmdbd refuses: {refused[:300]}")
+                if one.close and not _sacctmgr.change(module, one.close):
+                    closed.append(one.what)
             else:
                 removed.append(one.what)
-    before = [*plan.before, *removed]
+    before = [*plan.before, *removed, *(f"{what} takes jobs" for what in closed)]
+    after = [*plan.after, *(f"{what} takes no new job" for what in closed)]
     module.exit_json(
-        changed=bool(plan.added or plan.changed or removed),
+        changed=bool(plan.added or plan.changed or removed or closed),
         added=plan.added,
         updated=plan.changed,
         removed=removed,
         kept=kept,
+        closed=closed,
         undeclared=[] if purge else plan.undeclared,
-        diff={"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in plan.after)},
+        diff={"before": "".join(f"{line}\n" for line in before), "after": "".join(f"{line}\n" for line in after)},
     )
 
 

@@ -11,17 +11,22 @@ What the GPU itself measures comes from nvidia-smi, where there is one.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 
 from prometheus_text import Metrics, publish
 
 # Seconds: nvidia-smi hangs when a GPU does.
 TIMEOUT = 20.0
+ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 DEVICES = "/etc/slurm/gpu_devices"
 
 # Field of nvidia-smi's query, metric, its kind, what it is, factor to the base unit.
@@ -58,16 +63,30 @@ def scheduled(lines: list[str]) -> list[tuple[str, str, str]]:
     return found
 
 
-def read(query: str) -> list[list[str]] | None:
-    """Rows of nvidia-smi, None if it does not answer."""
+def read(query: str) -> tuple[list[list[str]], bool]:
+    """Rows of nvidia-smi, and whether it answered without an error.
+
+    One lost GPU makes it end with an error after the readings of all others. A command that hangs in the driver does not end by
+    SIGKILL either, so its end is not waited for; and it writes into a file, as a pipe would be waited for as long.
+    """
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    if done.returncode != 0:
-        return None
-    return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError:
+            return [], False
+        try:
+            code = process.wait(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            return [], False
+        printed.seek(0)
+        rows = [[word.strip() for word in line.split(",")] for line in printed if line.strip()]
+    width = query.count(",") + 1
+    return [row for row in rows if len(row) == width and ADDRESS.fullmatch(row[0])], code == 0
 
 
 def address_of(bus_id: str) -> str:
@@ -83,9 +102,9 @@ def metrics(devices: list[tuple[str, str, str]]) -> Metrics:
         text.add("gpu_device_present", "gauge", what, int(is_device(file)), type=kind, pci_address=address, file=file)
     if not shutil.which("nvidia-smi"):
         return text
-    rows = read(",".join(["pci.bus_id", *(field for field, *_rest in READINGS)]))
-    text.add("gpu_reader_up", "gauge", "Whether nvidia-smi answers.", int(rows is not None), reader="nvidia-smi")
-    for row in rows or []:
+    rows, complete = read(",".join(["pci.bus_id", *(field for field, *_rest in READINGS)]))
+    text.add("gpu_reader_up", "gauge", "Whether nvidia-smi answers without an error.", int(complete), reader="nvidia-smi")
+    for row in rows:
         for (_field, name, kind, what, factor), value in zip(READINGS, row[1:]):
             try:
                 text.add(name, kind, what, float(value) * factor, pci_address=address_of(row[0]))

@@ -22,6 +22,7 @@ import slurm_mps
 # Seconds between SIGTERM and SIGKILL, and for the kernel to let go of a process after that.
 GRACE = 5
 
+REMOTE = re.compile(r"(afs|beegfs|ceph|cifs|fuse|glusterfs|gpfs|lustre|ncpfs|nfs|orangefs|panfs|smb|wekafs|9p)")
 OTHERS = re.compile(r"/job_(\d+)(?:/|$)|/deephdc-mps-", re.MULTILINE)
 
 
@@ -40,6 +41,17 @@ def read(pid, name):
         return file.read()
 
 
+def remote_mounts(pid):
+    """The ids of a process' mounts whose server may not answer: stat of a file there might never end, and none is a device."""
+    lines = [line.partition(" - ") for line in read(pid, "mountinfo").splitlines()]
+    return {fields.split(" ", 1)[0] for fields, _dash, more in lines if REMOTE.match(more)}
+
+
+def is_on(pid, descriptor, mounts):
+    mount = re.search(r"^mnt_id:\s*(\d+)", read(pid, f"fdinfo/{descriptor}"), re.MULTILINE)
+    return mount is None or mount.group(1) in mounts
+
+
 def holds(pid, uid, job, numbers):
     """Whether a process is the user's, belongs to no other job, and has one of the devices open."""
     uids = re.search(r"^Uid:\s+(.*)$", read(pid, "status"), re.MULTILINE)
@@ -47,8 +59,11 @@ def holds(pid, uid, job, numbers):
         return False
     if any(match.group(1) != job for match in OTHERS.finditer(read(pid, "cgroup"))):
         return False
+    remote = remote_mounts(pid)
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
         try:
+            if remote and is_on(pid, descriptor, remote):
+                continue
             if os.stat(f"/proc/{pid}/fd/{descriptor}").st_rdev in numbers:
                 return True
         except OSError:

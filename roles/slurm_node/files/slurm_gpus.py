@@ -3,12 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the programs that slurmd runs on this node know of its GPUs: which there are, what is wrong with them, how to drain."""
 
+import contextlib
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import syslog
+import tempfile
 import traceback
 from collections import namedtuple
 from xml.etree import ElementTree
@@ -35,6 +38,10 @@ PENDING = (
     ("remapped_rows/remapped_row_pending", "memory rows wait for being remapped, which takes a reset"),
     ("remapped_rows/remapped_row_failure", "memory rows could not be remapped"),
 )
+RESET = "it requires a reset"
+SAYS_RESET = re.compile(r"GPU requires reset", re.IGNORECASE)
+# What a driver writes in the place of a recovery action that it does not ask for, or does not know.
+NO_ACTION = re.compile(r"(None|\[?N/A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|\[?Unknown Error\]?)?\Z", re.IGNORECASE)
 SAYS_LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
 ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 
@@ -48,13 +55,26 @@ def say(text):
 
 
 def run(words, seconds):
-    """What a command printed, or None where it did not end in time or is not there."""
-    try:
-        return subprocess.run(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+    """What a command printed, or None where it did not end in time or is not there.
+
+    A command that hangs in the driver does not end by SIGKILL either, so its end is not waited for. It writes into a file,
+    as a pipe would be waited for as long.
+    """
+    with tempfile.TemporaryFile() as printed:
+        try:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True)
+        except OSError:
+            return None
+        try:
+            code = process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
+            return None
+        printed.seek(0)
+        return subprocess.CompletedProcess(words, code, printed.read())
 
 
 def scheduled():
@@ -126,9 +146,9 @@ def read_smi(text, code):
     # What stands before and after the document is about a GPU that does not answer; then there may be no document at all.
     around = text if log is None else text[:start] + text[end:]
     lost = {
-        address(match): [LOST]
+        address(match): [RESET if SAYS_RESET.search(line) else LOST]
         for line in around.splitlines()
-        if SAYS_LOST.search(line) or code == 15
+        if SAYS_LOST.search(line) or SAYS_RESET.search(line) or code == 15
         for match in [ADDRESS.search(line)]
         if match
     }
@@ -154,7 +174,7 @@ def address(match):
 def gpu_problems(gpu):
     if any(SAYS_LOST.search(gpu.findtext(key) or "") for key in ("uuid", "product_name")):
         return [LOST]
-    found = []
+    found = reset_problems(gpu)
     volatile = gpu.find("ecc_errors/volatile")
     counters = list(volatile.iter()) if volatile is not None else []
     # Boards before Turing count by the number of wrong bits: two cannot be corrected.
@@ -167,6 +187,18 @@ def gpu_problems(gpu):
         if (gpu.findtext(path) or "").strip() == "Yes" and problem not in found:
             found.append(problem)
     return found
+
+
+def reset_problems(gpu):
+    """Drivers before 575 have gpu_reset_status, later ones gpu_recovery_action; 575 has both, the first as deprecated."""
+    action = (gpu.findtext("gpu_recovery_action") or "").strip()
+    if not NO_ACTION.match(action):
+        return [f"the driver asks for the recovery action {action}"]
+    required = (gpu.findtext("gpu_reset_status/reset_required") or "").strip() == "Yes"
+    if required or any(SAYS_RESET.search(element.text or "") for element in gpu.iter()):
+        return [RESET]
+    recommended = (gpu.findtext("gpu_reset_status/drain_and_reset_recommended") or "").strip() == "Yes"
+    return ["the driver recommends to drain and reset it"] if recommended else []
 
 
 def guarded(main):

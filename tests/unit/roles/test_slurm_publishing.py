@@ -172,3 +172,21 @@ def test_gpu_metrics(program, commands, tmp_path):
 def test_gpu_reader_that_fails_is_told(program, commands):
     commands("nvidia-smi", "exit 255")
     assert 'gpu_reader_up{reader="nvidia-smi"} 0' in str(program("gpu_metrics").metrics([])).splitlines()
+
+
+def test_one_lost_gpu_does_not_hide_the_readings_of_the_others(program, commands):
+    """nvidia-smi ends with 15 after it has printed all others."""
+    metrics = program("gpu_metrics")
+    row = "00000000:41:00.0, 97, 100, 81559, 41, 300.5, 0"
+    commands("nvidia-smi", f"echo '{row}'; echo 'Unable to determine the device handle for GPU0000:42:00.0: GPU is lost'; exit 15")
+    lines = str(metrics.metrics([])).splitlines()
+    assert 'gpu_reader_up{reader="nvidia-smi"} 0' in lines
+    assert 'gpu_temperature_celsius{pci_address="0000:41:00.0"} 41.0' in lines
+
+
+def test_a_hanging_nvidia_smi_does_not_hang_the_metrics(program, commands, monkeypatch):
+    metrics = program("gpu_metrics")
+    monkeypatch.setattr(metrics, "TIMEOUT", 0.3)
+    monkeypatch.setattr(metrics.os, "killpg", lambda _pid, _signal: None)  # in the kernel, SIGKILL does not end it
+    commands("nvidia-smi", "exec sleep 8")
+    assert metrics.read("pci.bus_id") == ([], False)

@@ -172,6 +172,11 @@ def test_purge_removes_what_is_not_named_but_nothing_that_jobs_need(cluster: Clu
     kept = module(cluster, "slurm_policy", policy=POLICY, purge=True)
     assert (kept["updated"], kept["removed"]) == (["account teaching"], ["account older"])
     assert kept["kept"] == ["account old: jobs in it are pending or running"]
+    # Else one held job would keep the account open for ever.
+    assert kept["closed"] == ["account old"]
+    assert "AssocGrpSubmitJobsLimit" in refused(cluster, "--account=old --time=1", user="eve")
+    again = module(cluster, "slurm_policy", policy=POLICY, purge=True)
+    assert (again["changed"], again["closed"]) == (False, [])
     cluster.out("ctl", f"scancel {waiting}")
     cluster.until("ctl", f"squeue -h -j {waiting} | wc -l", "0")
     assert module(cluster, "slurm_policy", policy=POLICY, purge=True)["removed"] == ["account old"]

@@ -45,9 +45,11 @@ class Database:
                 for (account, user), own in self.associations.items()
             ]
         if entity == "accounts":
-            assert columns == ["Account", "Description", "Organization", "Coordinators"]
+            if columns == ["Account", "Organization"]:
+                return [[name, own.get("organization", "")] for name, own in self.described.items()]
+            assert columns == ["Account", "Coordinators", "Description"]
             return [
-                [name, own.get("description", ""), own.get("organization", ""), ",".join(sorted(self.coordinators.get(name, set())))]
+                [name, ",".join(sorted(self.coordinators.get(name, set()))), own.get("description", "")]
                 for name, own in self.described.items()
             ]
         return [[user, account] for user, account in self.default.items()]

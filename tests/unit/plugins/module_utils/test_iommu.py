@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
@@ -114,3 +116,28 @@ def test_devices_behind_a_bridge_are_not_its_own(simulate):
     root.write(root.device("0000:41:00.0", "0000:42:00.0/drm/card1/dev"), "226:1\n")
     root.write(root.device("0000:41:00.0", "drm/card0/dev"), "226:0\n")
     assert _iommu.device_numbers(str(root), "0000:41:00.0") == {"226:0"}
+
+
+def test_open_files_of_a_file_system_that_may_hang_are_not_looked_at(monkeypatch):
+    """stat of a file whose NFS or FUSE server is gone never ends; no device is there."""
+    with open("/dev/null", "rb") as held, open(__file__, "rb") as other:
+        pid = str(os.getpid())
+        mount = re.search(r"mnt_id:\s*(\d+)", Path(f"/proc/{pid}/fdinfo/{other.fileno()}").read_text())[1]
+        real = os.stat
+
+        def stat(path, **options):
+            assert path != f"/proc/{pid}/fd/{other.fileno()}", "this would hang"
+            return real(path, **options)
+
+        monkeypatch.setattr(_iommu, "remote_mounts", lambda _root, _pid: {mount})
+        monkeypatch.setattr(_iommu, "list_directory", lambda path: [pid] if path == "/proc" else os.listdir(path))
+        monkeypatch.setattr(_iommu.os, "stat", stat)
+        opened = [entry.path for entry in _iommu.opened_devices()]
+        assert "/dev/null" in opened and held
+
+
+def test_mounts_that_may_hang(tmp_path):
+    (tmp_path / "proc/7").mkdir(parents=True)
+    lines = ["21 1 0:5 / /dev rw shared:2 - devtmpfs udev rw", "30 1 0:50 / /home rw - nfs4 server:/home rw", "31 1 0:51 / /x rw - fuse.sshfs u@h rw"]
+    (tmp_path / "proc/7/mountinfo").write_text("\n".join(lines) + "\n")
+    assert _iommu.remote_mounts(str(tmp_path), "7") == {"30", "31"}

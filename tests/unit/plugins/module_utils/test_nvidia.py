@@ -70,3 +70,9 @@ def test_failing_list_keeps_the_instances(simulate, commands, nvidia_smi):
     assert [problem for problem, _text, _address in answer["problems"]] == ["nvidia_smi_failed"]
     devices = answer["gpus"]["0000:41:00.0"]["mig_devices"]
     assert [(device["gpu_instance_id"], device["profile"]) for device in devices] == [(7, None), (8, None), (1, None)]
+
+
+def test_a_gpu_that_a_message_calls_for_a_reset_is_a_problem_of_its_own(simulate, commands):
+    commands("nvidia-smi", "echo 'Unable to determine the device handle for GPU0000:41:00.0: GPU requires reset'; exit 255")
+    answer = _nvidia.query_smi(_nvidia.TimeBudget(10))
+    assert ("reset_required", "0000:41:00.0") in [(problem, address) for problem, _reason, address in answer["problems"]]

@@ -16,16 +16,17 @@ def sacctmgr(fake, monkeypatch):
     """sacctmgr(refuses="...") is one that refuses changes of what has this word."""
     monkeypatch.setattr(_sacctmgr, "CONFIGURATION", __file__)
 
-    def install(refuses="nothing at all", jobs=""):
+    def install(refuses="nothing at all", jobs="", limit="", qos=""):
         fake(
             "sacctmgr",
             f"""
 case "$*" in
 *list\\ clusters*) echo demo;;
-*list\\ qos*) echo 'normal|Normal QOS default|0|DenyOnLimit||1.000000|||||||||||||';;
+*list\\ qos*) echo 'normal|0|DenyOnLimit||1.000000||||||||||||||Normal QOS | of all'; [ -z '{qos}' ] || echo '{qos}|0|DenyOnLimit||1.000000||||||||||||||x';;
 *list\\ associations*) printf '%s\\n' 'root||||1|normal||||||||' 'root|root|||1|||||||||' 'physics|||root|1|||gres/gpu=2||||||' \\
-    'old|||root|1|||||||||' 'old|carol|||1|||||||||';;
-*list\\ accounts*) printf '%s\\n' 'physics|physics|physics|' 'old|old|old|';;
+    'old|||root|1||||||{limit}|||' 'old|carol|||1|||||||||';;
+*list\\ accounts*Organization*) printf '%s\\n' 'physics|physics' 'old|a|b';;
+*list\\ accounts*) printf '%s\\n' 'physics||physics' 'old||old | new';;
 *list\\ users*) echo 'carol|old';;
 *"{refuses}"*) printf '  Error with\\n request' >&2; exit 1;;
 esac""",
@@ -75,7 +76,36 @@ def test_purge_leaves_what_jobs_need(run, fake, sacctmgr):
     sacctmgr(refuses="delete account")  # a job came in between
     result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
     assert result["kept"] == ["account old: slurmdbd refuses: Error with request"]
-    assert not any("delete" in call for call in changes(fake)[:-1])
+    assert sum("delete" in call for call in changes(fake)) == 1
+
+
+def test_what_waits_for_its_jobs_takes_no_new_ones(run, fake, sacctmgr):
+    """One held job kept a user who had left the policy submitting for ever."""
+    sacctmgr(jobs="old|carol|normal")
+    predicted = run(slurm_policy, cluster="demo", policy=POLICY, purge=True, _ansible_check_mode=True)
+    result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
+    assert predicted["closed"] == result["closed"] == ["account old"] and result["changed"]
+    assert changes(fake)[-1] == "sacctmgr --immediate --quiet modify account where name=old cluster=demo set GrpSubmitJobs=0"
+    sacctmgr(jobs="old|carol|normal", limit="0")
+    before = len(changes(fake))
+    result = run(slurm_policy, cluster="demo", policy={"accounts": [{"name": "physics", "limits": {"gpus": 2}}]}, purge=True)
+    assert (result["closed"], result["changed"], len(changes(fake))) == ([], False, before)
+
+
+def test_a_qos_stays_when_the_controller_does_not_name_those_of_its_partitions(run, fake, sacctmgr):
+    """squeue answered, scontrol did not: slurmctld would not have started again."""
+    sacctmgr(qos="extra")
+    fake("scontrol", "exit 1")
+    result = run(slurm_policy, cluster="demo", policy=POLICY, purge=True)
+    assert "QOS extra: slurmctld does not say which QOS its partitions name" in result["kept"]
+    fake("scontrol", "echo 'PartitionName=gpu AllowQos=ALL QoS=extra'")
+    assert "QOS extra: a partition names it" in run(slurm_policy, cluster="demo", policy=POLICY, purge=True)["kept"]
+
+
+def test_a_row_that_cannot_be_read_is_a_sentence(run, fake, sacctmgr):
+    fake("sacctmgr", "echo 'x'")
+    result = run(slurm_policy, cluster="demo", policy=POLICY)
+    assert result["msg"].startswith("The accounts can't be read: 'sacctmgr list qos format=Name,Priority")
 
 
 def test_purge_of_everything_is_refused(run, fake, sacctmgr):
@@ -120,7 +150,7 @@ def test_facts(run, fake, sacctmgr):
     facts = run(slurm_account_facts, cluster="demo", usage=True)["ansible_facts"]["slurm_accounts"]
     assert facts["policy"]["accounts"] == [
         {"name": "physics", "description": "physics", "organization": "physics", "limits": {"gpus": 2}},
-        {"name": "old", "description": "old", "organization": "old", "users": [{"name": "carol", "default": True}]},
+        {"name": "old", "description": "old | new", "organization": "a|b", "users": [{"name": "carol", "default": True}]},
     ]
     assert facts["usage"] == [
         {"account": "physics", "user": "ada", "used_share": 0.25, "fairshare_factor": 0.5, "gpu_minutes": 60, "cpu_minutes": 240}

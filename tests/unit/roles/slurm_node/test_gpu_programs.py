@@ -55,6 +55,67 @@ def test_a_lost_gpu_is_named_without_a_document(programs):
     assert programs.read_smi("Failed to initialize NVML: Unknown Error\n", 255) == ({}, False)
 
 
+RESETS = [
+    ("<gpu_recovery_action>GPU Reset</gpu_recovery_action>", ["the driver asks for the recovery action GPU Reset"]),
+    ("<gpu_recovery_action>None</gpu_recovery_action>", []),
+    ("<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status>", ["it requires a reset"]),
+    ("<gpu_reset_status><reset_required>No</reset_required></gpu_reset_status>", []),
+    (
+        "<gpu_reset_status><reset_required>Requested functionality has been deprecated</reset_required></gpu_reset_status>"
+        "<gpu_recovery_action>Node Reboot</gpu_recovery_action>",
+        ["the driver asks for the recovery action Node Reboot"],
+    ),
+    (
+        "<gpu_reset_status><reset_required>No</reset_required><drain_and_reset_recommended>Yes</drain_and_reset_recommended></gpu_reset_status>",
+        ["the driver recommends to drain and reset it"],
+    ),
+    ("<clocks><sm_clock>[GPU requires reset]</sm_clock></clocks>", ["it requires a reset"]),
+]
+
+
+@pytest.mark.parametrize(("words", "expected"), RESETS)
+def test_a_gpu_that_requires_a_reset_is_sick_everywhere(programs, words, expected):
+    """In the forms of drivers 525 to 595; before, such a GPU was healthy and its node failed job after job."""
+    text = f'<nvidia_smi_log><gpu id="00000000:41:00.0"><uuid>GPU-1</uuid>{words}</gpu></nvidia_smi_log>'
+    told, complete = programs.read_smi(text, 0)
+    assert (told, complete) == ({"0000:41:00.0": expected}, True)
+    _version, facts = _nvidia.parse_document(text)
+    assert [facts["0000:41:00.0"]["reset"]] == (expected or [None])
+
+
+def test_a_gpu_that_only_a_message_names_requires_a_reset(programs):
+    text = "Unable to determine the device handle for GPU0000:41:00.0: GPU requires reset\n"
+    assert programs.read_smi(text, 255) == ({"0000:41:00.0": [programs.RESET]}, False)
+
+
+def test_a_command_that_sigkill_does_not_end_is_left(programs, monkeypatch, tmp_path):
+    """As nvidia-smi in the kernel of a driver that hangs: the signal is taken away here."""
+    monkeypatch.setattr(programs.os, "killpg", lambda _pid, _signal: None)
+    started = time.monotonic()
+    assert programs.run(["sleep", "8"], 0.3) is None
+    assert time.monotonic() - started < 4
+
+
+def test_a_file_system_that_hangs_does_not_hang_the_epilog(programs, monkeypatch, tmp_path):
+    epilog = importlib.import_module("slurm_gpu_epilog")
+    file = tmp_path / "held"
+    with file.open("w") as held:
+        pid, descriptor = str(os.getpid()), str(held.fileno())
+        mount = next(line for line in Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().splitlines() if line.startswith("mnt_id")).split()[1]
+        real, stat_of = epilog.read, os.stat
+
+        def read(of, name):
+            return f"{mount} 1 0:5 / /mnt rw - fuse.sshfs x rw\n" if name == "mountinfo" else real(of, name)
+
+        def stat(path, **options):
+            assert path != f"/proc/{pid}/fd/{descriptor}", "this would hang"
+            return stat_of(path, **options)
+
+        monkeypatch.setattr(epilog, "read", read)
+        monkeypatch.setattr(epilog.os, "stat", stat)
+        assert not epilog.holds(pid, str(os.getuid()), "1", {1})
+
+
 @pytest.fixture
 def devices(programs, monkeypatch, tmp_path):
     """A node with two GPUs, /dev/null and /dev/zero, and a MIG instance behind /dev/full."""
