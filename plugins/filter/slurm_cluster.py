@@ -73,7 +73,11 @@ def accepted_hosts(value: t.Any) -> list[str]:
 
 
 def slurm_cluster_plan(
-    hostvars: t.Any, groups: dict[str, list[str]], cluster: dict[str, t.Any], recorded: str = "", busy: t.Sequence[str] | None = None
+    hostvars: t.Any,
+    groups: dict[str, list[str]],
+    cluster: dict[str, t.Any],
+    recorded: str = "",
+    present: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
     """One pass over the members: facts and inventory in, the cluster's files out.
 
@@ -141,7 +145,7 @@ def slurm_cluster_plan(
     by_name = {group: [names[host] for host in hosts if host in names] for group, hosts in groups.items()}
     members = t.cast("list[_slurm_conf.Node]", nodes)
     cloud = _slurm_elastic.planned(cluster.get("cloud_nodes") or [], int(cluster["memory_reserve_mib"]))
-    planned = _slurm_cluster.plan(whole, members, by_name, before, busy or (), recorded_sharing(recorded), cloud)
+    planned = _slurm_cluster.plan(whole, members, by_name, before, present, recorded_sharing(recorded), cloud)
     warnings = planned["warnings"] + _slurm_releases.installed_warnings(installed, controller)
     return {
         **planned,

@@ -10,9 +10,15 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
-def slurm_controllers_told(results: t.Sequence[t.Mapping[str, t.Any]], directory: str, needed_mib: t.Any) -> dict[str, t.Any]:
+def slurm_controllers_told(
+    results: t.Sequence[t.Mapping[str, t.Any]],
+    directory: str,
+    needed_mib: t.Any,
+    cluster: str = "",
+    accounted: t.Mapping[str, t.Any] | None = None,
+) -> dict[str, t.Any]:
     """Numbers given on the command line are text, so they are converted here."""
-    return _slurm_controllers.told(results, directory.rstrip("/"), int(needed_mib))
+    return _slurm_controllers.told(results, directory.rstrip("/"), int(needed_mib), cluster, accounted)
 
 
 class FilterModule:

@@ -15,6 +15,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import (
     _slurm_conf,
     _slurm_devices,
     _slurm_gres,
+    _slurm_jobs,
     _slurm_policy,
     _slurm_settings,
     _slurm_sharing,
@@ -109,12 +110,33 @@ def share(
     return errors
 
 
+def hardware_errors(
+    nodes: t.Sequence[_slurm_conf.PlannedNode],
+    recorded: t.Mapping[str, list[dict[str, t.Any]]],
+    jobs: t.Mapping[str, t.Any],
+    allowed: t.Collection[str],
+) -> list[str]:
+    """Nodes whose GPUs change under their jobs, one sentence each."""
+    return [
+        sentence
+        for node in nodes
+        if node["name"] in jobs and node["name"] in recorded
+        for sentence in _slurm_jobs.hardware_error(
+            node["name"],
+            _slurm_gres.gres_of(recorded[node["name"]]),
+            _slurm_gres.gres_of(node["accelerators"]),
+            jobs[node["name"]],
+            allowed,
+        )
+    ]
+
+
 def plan(
     cluster: t.Mapping[str, t.Any],
     nodes: t.Sequence[_slurm_conf.Node],
     groups: t.Mapping[str, t.Sequence[str]],
     recorded: t.Mapping[str, list[dict[str, t.Any]]],
-    busy: t.Collection[str] = (),
+    present: t.Mapping[str, t.Any] | None = None,
     shared_before: t.Mapping[str, str] | None = None,
     cloud: t.Sequence[_slurm_conf.Node] = (),
 ) -> dict[str, t.Any]:
@@ -123,9 +145,10 @@ def plan(
     cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware,
     policy (checked) and policy_file.
     groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
-    busy: nodes that run jobs now. shared_before: how the nodes of an earlier run share their GPUs.
+    present: what slurmctld has now: partitions, jobs (see _slurm_jobs, None where it does not answer), and leaving, the nodes whose jobs
+    another playbook waits for. shared_before: how the nodes of an earlier run share their GPUs.
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
-    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), devices (node name to its gres
+    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), gres_kinds (GresTypes), devices (node name to its gres
     devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
     files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
     copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
@@ -153,18 +176,19 @@ def plan(
     for node in cloud:
         every.append({**node, "devices": gres_devices(node["name"], node["accelerators"]), "sharing": "exclusive"})
     named = {node["name"] for node in every}
-    errors = [
-        f"{name} runs jobs but is not in {'slurm_nodes' if name in recorded else 'slurm_cluster_cloud_nodes'} any more, "
-        "so they would be lost: put it back, or drain it and wait for them."
-        for name in sorted(set(busy) - named)
-    ]
+    now = {"partitions": [], "jobs": _slurm_jobs.summary(""), "leaving": [], **(present or {})}
+    allowed = _slurm_jobs.confirmed(cluster.get("end_jobs_in"))
+    errors = _slurm_jobs.node_errors(recorded, named | set(now["leaving"]), now["jobs"], allowed)
+    errors += _slurm_jobs.partition_errors(now["partitions"], [str(p["name"]) for p in cluster["partitions"]], now["jobs"], allowed)
     errors += [
         f"slurm_cluster_cloud_nodes has {node['name']}, which is the name of a host of slurm_nodes: give each node its own name."
         for node in cloud
         if node["name"] in {member["name"] for member in whole}
     ]
     errors += partition_errors(cluster["partitions"], every, groups)
-    errors += share(cluster, every, groups, shared_before or {}, busy)
+    on_nodes = (now["jobs"] or {}).get("nodes") or {}
+    errors += share(cluster, every, groups, shared_before or {}, on_nodes)
+    errors += hardware_errors(whole, recorded, on_nodes, allowed) if not errors else []
     policy = cluster.get("policy") or {}
     errors += _slurm_policy.gpu_type_errors(str(cluster.get("policy_file") or "slurm_cluster_policy"), policy, gpu_types(cluster, every))
     if errors:
@@ -178,6 +202,7 @@ def plan(
         "errors": [],
         "warnings": warnings,
         "unfit": unfit,
+        "gres_kinds": _slurm_conf.gres_kinds(every),
         "devices": {n["name"]: n["devices"] for n in whole},
         "sharing": {n["name"]: n["sharing"] for n in whole},
         "share_files": {n["name"]: _slurm_sharing.file_of(n["name"], n["sharing"]) for n in whole},
@@ -196,6 +221,7 @@ def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
         "errors": errors,
         "warnings": warnings,
         "unfit": {},
+        "gres_kinds": [],
         "devices": {},
         "sharing": {},
         "share_files": {},

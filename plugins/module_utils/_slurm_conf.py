@@ -104,6 +104,13 @@ def types_of(nodes: t.Iterable[PlannedNode]) -> list[str]:
     return sorted({device["gres_type"] for node in nodes for device in node["devices"]})
 
 
+def gres_kinds(nodes: t.Iterable[PlannedNode]) -> list[str]:
+    """The kinds of gres of a cluster, GresTypes of slurm.conf; none where no node has a GPU."""
+    sharing = [node["sharing"].partition(":")[0] for node in nodes if node["devices"]]
+    # In this order: where shard comes before mps, SLURM 24.11 tells jobs a share of 0 percent.
+    return ["gpu", *sorted(set(sharing) - {"exclusive"})] if sharing else []
+
+
 def partition_nodes(
     partition: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], groups: t.Mapping[str, t.Sequence[str]]
 ) -> list[PlannedNode]:
@@ -190,13 +197,13 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], g
     if len(cluster["databases"]) > 1:
         ours["AccountingStorageBackupHost"] = cluster["databases"][1]["address"]
     types = types_of(nodes)
-    # In this order: where shard comes before mps, SLURM 24.11 tells jobs a share of 0 percent.
-    shared = sorted({n["sharing"].partition(":")[0] for n in nodes if n["devices"]} - {"exclusive"})
+    kinds = gres_kinds(nodes)
+    shared = kinds[1:]
     tres = ["gres/gpu", *(f"gres/gpu:{gres_type}" for gres_type in types), *(f"gres/{name}" for name in shared)] if types else []
     if tres or extra.get("accountingstoragetres"):
         ours["AccountingStorageTRES"] = _slurm_settings.merged_list(tres, extra.get("accountingstoragetres"))
     if types:
-        ours["GresTypes"] = ",".join(["gpu", *shared])
+        ours["GresTypes"] = ",".join(kinds)
     if "mps" in shared:
         ours["TaskProlog"] = TASK_PROLOG
     # The first is the primary. Without their addresses no backup takes over where a dead host's name does not resolve.

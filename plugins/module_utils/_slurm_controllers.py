@@ -11,24 +11,34 @@ import typing as t
 LOSS = "without it slurmctld would end every job"
 
 
-def told(results: t.Sequence[t.Mapping[str, t.Any]], directory: str, needed_mib: int) -> dict[str, t.Any]:
+def told(
+    results: t.Sequence[t.Mapping[str, t.Any]],
+    directory: str,
+    needed_mib: int,
+    cluster: str = "",
+    accounted: t.Mapping[str, t.Any] | None = None,
+) -> dict[str, t.Any]:
     """One view of what slurm_record_info returned in a loop over the controllers.
 
-    Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), busy,
-    errors (sentences that stop the run), lost (those that a restored backup heals) and move: empty, or where the state is
-    copied from (host, from) and on which hosts slurmctld runs (stop).
+    cluster: slurm_cluster_name. accounted: what slurm_database_info returned, nothing where it could not be asked.
+    Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), partitions (of the
+    present configuration), jobs (as _slurm_jobs.summary, None where slurmctld does not answer),
+    errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals) and move: empty, or where the
+    state is copied from (host, from) and on which hosts slurmctld runs (stop).
     """
     # Some connections tell a host that is down by a failure of the task.
     answers = {str(result["item"]): result for result in results if "state" in result}
     silent = [str(result["item"]) for result in results if "state" not in result]
     if not answers:
         sentence = f"No host of slurm_controllers answers ({', '.join(silent)}): bring one up, then run again."
-        return {"answering": [], "configured": [], "record": "", "busy": [], "errors": [sentence], "lost": [], "move": {}}
+        nothing: dict[str, t.Any] = {"answering": [], "configured": [], "record": "", "partitions": [], "jobs": None, "lost": [], "move": {}}
+        return {**nothing, "errors": [sentence]}
     # One that was away while the others were changed has an older record.
     newest = max(answers.values(), key=lambda result: float(result["recorded_at"]))
     states = {host: result["state"] for host, result in answers.items()}
     sources = [host for host, state in states.items() if state["former"] and state["former"] != directory and state["former_is"] != ""]
-    errors = directory_errors(states, directory)
+    errors = name_errors({host: result["cluster"] for host, result in answers.items()}, cluster)
+    errors += directory_errors(states, directory)
     errors += move_errors(states, directory, sources, silent) if sources else []
     needed = needed_mib + max((states[host]["former_mib"] for host in sources), default=0)
     errors += space_errors(states, directory, needed)
@@ -41,11 +51,40 @@ def told(results: t.Sequence[t.Mapping[str, t.Any]], directory: str, needed_mib:
         "answering": list(answers),
         "configured": [host for host, state in states.items() if state["former"]],
         "record": newest["record"],
-        "busy": sorted({name for result in answers.values() for name in result["busy"]}),
+        "partitions": list(dict.fromkeys(name for result in answers.values() for name in result["partitions"])),
+        "jobs": known_jobs(answers.values()),
         "errors": errors,
-        "lost": [] if sources else loss_errors(states, directory),
+        "lost": [] if sources else loss_errors(states, directory) or stranger_errors(states, cluster, accounted or {}),
         "move": move,
     }
+
+
+def known_jobs(answers: t.Iterable[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.Any] | None:
+    """The jobs as one of the controllers knows them; a host that is no controller yet knows none."""
+    configured = [answer["jobs"] for answer in answers if answer["partitions"]]
+    return next((jobs for jobs in configured if jobs is not None), None if configured else {"partitions": {}, "nodes": {}})
+
+
+def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
+    """Controllers whose cluster has another name: slurmctld refuses its state then, and slurmdbd would keep the old one's jobs apart."""
+    return [
+        f"slurm_cluster_name is {cluster}, but {host} runs the cluster {name}, and a cluster can't be renamed: set it back to {name}. "
+        "A new cluster of another name begins on hosts from which the old one was removed (playbook slurm_uninstall)."
+        for host, name in names.items()
+        if cluster and name and name != cluster
+    ]
+
+
+def stranger_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], cluster: str, accounted: t.Mapping[str, t.Any]) -> list[str]:
+    """Controllers without a state of a cluster that has run jobs: they would begin with job 1 and end every job on the nodes."""
+    known = (accounted.get("clusters") or {}).get(cluster) or {}
+    if not known.get("jobs") or any(state["has_state"] for state in states.values()):
+        return []
+    return [
+        f"The cluster {cluster} has run {known['jobs']} jobs, its slurmctld was last at {known.get('control_host') or 'an unknown address'}, "
+        f"but {' and '.join(states)} in slurm_controllers {'have' if len(states) > 1 else 'has'} no state of it, and {LOSS}: put the former "
+        "controller back, move it with the playbook slurm_move_controller, or bring a backup back with slurm_restore."
+    ]
 
 
 def directory_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -> list[str]:

@@ -98,8 +98,14 @@ def wait(module: AnsibleModule, names: list[str]) -> dict[str, dict[str, str]]:
 
 def update(module: AnsibleModule, node: str, *settings: str) -> None:
     code, out, err = module.run_command(["scontrol", "update", f"NodeName={node}", *settings])
+    said = " ".join((err or out).split())
+    if code != 0 and "Invalid node state" in said:
+        module.fail_json(
+            msg=f"SLURM does not resume {node} ({said}), because its slurmd registered other devices than the configuration has: "
+            "look at 'slurmd -C' and the log of slurmd there, restart slurmd, then run again."
+        )
     if code != 0:
-        module.fail_json(msg=f"the controller refuses {settings[0]} for {node}: {' '.join((err or out).split())}")
+        module.fail_json(msg=f"the controller refuses {settings[0]} for {node}: {said}")
 
 
 def main() -> None:

@@ -57,12 +57,23 @@ record:
   description: The record's text, empty where there is none yet.
   type: str
   returned: always
-busy:
-  description: Nodes that run jobs now.
+cluster:
+  description: C(ClusterName) of the present configuration, empty where there is none.
+  type: str
+  returned: always
+partitions:
+  description: Partitions of the present configuration.
   type: list
   elements: str
   returned: always
-  sample: [gpu1]
+  sample: [batch]
+jobs:
+  description:
+    - Pending and running jobs by partition (C(partitions)) and running ones by node (C(nodes)), each with their number (C(count)) and a few
+      of them in words (C(some)). None where slurmctld does not answer.
+  type: dict
+  returned: always
+  sample: {"partitions": {"batch": {"count": 1, "some": ["17 of alice"]}}, "nodes": {"gpu1": {"count": 1, "some": ["17 of alice"]}}}
 recorded_at:
   description: When the record was written last, in seconds since 1970; 0 where there is none.
   type: float
@@ -78,18 +89,26 @@ state:
 """
 
 import os
+import re
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_state
-from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_jobs, _slurm_state
 
 
-def busy_nodes(module: AnsibleModule) -> list[str]:
-    """Nodes with jobs, as the controller says; none where it does not answer, since then nothing is known to be lost."""
+def settings_of(conf: str) -> tuple[str, list[str]]:
+    """ClusterName and the names of the partitions in a slurm.conf."""
+    name = re.search(r"(?im)^\s*ClusterName\s*=\s*(\S+)", conf)
+    partitions = re.findall(r"(?im)^\s*PartitionName\s*=\s*(\S+)", conf)
+    return (name.group(1) if name else ""), [one for one in partitions if one.upper() != "DEFAULT"]
+
+
+def jobs(module: AnsibleModule) -> dict[str, t.Any] | None:
+    """The jobs that slurmctld knows, None where it does not answer although it should."""
     if not module.get_bin_path("squeue"):
-        return []
-    code, out, _err = module.run_command(["squeue", "--noheader", "--states=RUNNING,SUSPENDED,COMPLETING", "--format=%N"])
-    return sorted({name for line in out.split() for name in expand(line)}) if code == 0 else []
+        return _slurm_jobs.summary("")
+    code, out, _err = module.run_command(["squeue", "--all", "--noheader", f"--format={_slurm_jobs.FORMAT}"])
+    return _slurm_jobs.summary(out) if code == 0 else None
 
 
 def main() -> None:
@@ -111,11 +130,14 @@ def main() -> None:
             record = file.read()
         recorded_at = os.stat(path).st_mtime
     state = _slurm_state.look(*(module.params[name] for name in ("state_directory", "conf", "stamp", "user")))
+    cluster, partitions = settings_of(_slurm_state.read(module.params["conf"]))
     module.exit_json(
         changed=False,
         record=record,
         recorded_at=recorded_at,
-        busy=busy_nodes(module) if record else [],
+        cluster=cluster,
+        partitions=partitions,
+        jobs=jobs(module) if partitions else _slurm_jobs.summary(""),
         state={**state, "runs": module.run_command(["systemctl", "is-active", "--quiet", "slurmctld"])[0] == 0},
     )
 

@@ -12,7 +12,7 @@ import random
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_conf, _slurm_settings
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_conf, _slurm_jobs, _slurm_settings
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import expand
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.slurm_examples import cluster, gpus, inventory_groups, node
@@ -325,14 +325,73 @@ def test_mig_instance_that_is_gone_is_a_loss():
     assert "it has no a100_1g.10gb any more" in hurt["unfit"]["gpu1"]
 
 
+def running(*lines):
+    """What slurmctld has now: the partition batch, and jobs as squeue prints them."""
+    return {"partitions": ["batch"], "jobs": _slurm_jobs.summary("\n".join(lines))}
+
+
+def replanned(nodes, whole, present, **changes):
+    return _slurm_cluster.plan({**cluster(), **changes}, nodes, inventory_groups(nodes), recorded(whole), present)["errors"]
+
+
 def test_node_that_leaves_with_jobs_on_it_is_refused():
     whole = plan([node("gpu1", gpus(1)), node("gpu2", gpus(1))])
     nodes = [node("gpu1", gpus(1))]
-    left = _slurm_cluster.plan(cluster(), nodes, inventory_groups(nodes), recorded(whole), busy=["gpu2"])
-    assert left["errors"] == [
-        "gpu2 runs jobs but is not in slurm_nodes any more, so they would be lost: put it back, or drain it and wait for them."
+    jobs = running(*(f"{number}|ada|batch|gpu2" for number in (7, 8, 9, 10)))
+    assert replanned(nodes, whole, jobs) == [
+        "gpu2 runs jobs but is not in slurm_nodes any more, which would end jobs 7 of ada, 8 of ada, 9 of ada and 1 more: put it back and "
+        "wait for them (playbook slurm_drain), or name gpu2 in slurm_cluster_end_jobs_in."
     ]
-    assert _slurm_cluster.plan(cluster(), nodes, inventory_groups(nodes), recorded(whole), busy=["gpu1"])["errors"] == []
+    assert replanned(nodes, whole, running("7|ada|batch|gpu1")) == []
+    assert replanned(nodes, whole, jobs, end_jobs_in="gpu2") == [], "text, as from the command line"
+    assert replanned(nodes, whole, {**jobs, "leaving": ["gpu2"]}) == [], "slurm_remove_node waits for them itself"
+
+
+def test_partition_that_leaves_with_jobs_in_it_is_refused():
+    """One letter missing in slurm_cluster_partitions ended every job of the cluster."""
+    whole = plan([node("gpu1", gpus(1))])
+    nodes = [node("gpu1", gpus(1))]
+    present = {**running("7|ada|debug|gpu1", "8|bob|batch,debug|"), "partitions": ["batch", "debug"]}
+    (sentence,) = replanned(nodes, whole, present)
+    assert sentence == (
+        "The partition debug is not in slurm_cluster_partitions any more, which would end jobs 7 of ada, 8 of bob: put it back and wait for "
+        "them (scontrol update PartitionName=debug State=DRAIN), or name debug in slurm_cluster_end_jobs_in."
+    )
+    assert replanned(nodes, whole, present, end_jobs_in=["debug"]) == []
+    assert replanned(nodes, whole, {**running("7|ada|batch|gpu1"), "partitions": ["batch", "debug"]}) == [], "an empty one may go"
+
+
+def test_a_confirmation_that_is_left_over_is_refused():
+    whole = plan([node("gpu1", gpus(1))])
+    (sentence,) = replanned([node("gpu1", gpus(1))], whole, running(), end_jobs_in=["batch"])
+    assert sentence.startswith("slurm_cluster_end_jobs_in names batch, a partition that stays: remove it there")
+
+
+def test_nothing_is_taken_away_while_slurmctld_does_not_answer():
+    whole = plan([node("gpu1", gpus(1)), node("gpu2", gpus(1))])
+    nodes = [node("gpu1", gpus(1))]
+    silent = {"partitions": ["batch", "debug"], "jobs": None}
+    of_node, of_partition = replanned(nodes, whole, silent)
+    assert "nobody knows whether it runs jobs: start slurmctld, or put gpu2 back" in of_node
+    assert "nobody knows whether jobs are in it: start slurmctld, or put debug back" in of_partition
+    assert replanned(nodes, whole, silent, end_jobs_in=["gpu2", "debug"]) == []
+
+
+def test_gpus_that_change_under_a_job_are_refused():
+    whole = plan([node("gpu1", gpus(2))])
+    nodes = [node("gpu1", gpus(1))]
+    present = running("7|ada|batch|gpu1")
+    (sentence,) = replanned(nodes, whole, present, accept_hardware=["gpu1"])
+    assert sentence.startswith("Node gpu1 would change from gpu:a100:2 to gpu:a100:1 while job 7 of ada is on it, and SLURM may end that: ")
+    assert replanned(nodes, whole, present, accept_hardware=["gpu1"], end_jobs_in=["gpu1"]) == []
+    assert replanned(nodes, whole, present) == [], "a lost device stays promised, so nothing changes"
+    assert replanned(nodes, whole, running(), accept_hardware=["gpu1"]) == []
+
+
+def test_first_gpu_of_a_cluster_restarts_every_slurmd():
+    """Its GresPlugins are read once: a cluster without a GPU that got its first one was stuck."""
+    assert plan([node("cpu1", [])])["gres_kinds"] == []
+    assert plan([node("cpu1", []), node("gpu1", gpus(1))])["gres_kinds"] == ["gpu"]
 
 
 def test_device_in_another_slot_is_a_loss_and_a_device():

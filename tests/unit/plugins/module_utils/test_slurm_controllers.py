@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_controllers
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_controllers, _slurm_jobs
 
 OLD, NEW = "/var/lib/slurm/slurmctld", "/srv/slurm/state"
 
 
-def controller(name, recorded_at=0.0, busy=(), **state):
+def controller(name, recorded_at=0.0, jobs="", cluster="physics", **state):
     """A controller that runs with its state in NEW, as slurm_record_info tells in a loop."""
     right = {
         "runs": True,
@@ -23,7 +23,9 @@ def controller(name, recorded_at=0.0, busy=(), **state):
         "former_mib": 0,
         "started_with": NEW,
     }
-    return {"item": name, "record": f"of {name}", "recorded_at": recorded_at, "busy": list(busy), "state": {**right, **state}}
+    known = None if jobs is None else _slurm_jobs.summary(jobs)
+    answer = {"item": name, "record": f"of {name}", "recorded_at": recorded_at, "jobs": known, "cluster": cluster, "partitions": ["all"]}
+    return {**answer, "state": {**right, **state}}
 
 
 def moving(name, **state):
@@ -47,17 +49,40 @@ def only(results):
     return sentence
 
 
-def test_newest_record_counts_and_all_busy_nodes():
-    found = told(controller("c1", 5.0, ["gpu2"]), controller("c2", 7.5, ["gpu1", "gpu2"]))
+def test_newest_record_counts_and_the_jobs_of_one_that_knows_them():
+    found = told(controller("c1", 5.0, None), controller("c2", 7.5, "7|ada|all|gpu1"))
     assert found == {
         "answering": ["c1", "c2"],
         "configured": ["c1", "c2"],
         "record": "of c2",
-        "busy": ["gpu1", "gpu2"],
+        "partitions": ["all"],
+        "jobs": {"partitions": {"all": {"count": 1, "some": ["7 of ada"]}}, "nodes": {"gpu1": {"count": 1, "some": ["7 of ada"]}}},
         "errors": [],
         "lost": [],
         "move": {},
     }
+    assert told(controller("c1", 5.0, None))["jobs"] is None
+
+
+def test_a_cluster_is_not_renamed():
+    """Tried, it cost a restart of slurmctld, and left a second cluster in slurmdbd that no purge took away."""
+    (sentence,) = _slurm_controllers.told([controller("c1")], NEW, 256, "chemistry")["errors"]
+    assert sentence.startswith("slurm_cluster_name is chemistry, but c1 runs the cluster physics, and a cluster can't be renamed: set it back")
+    assert _slurm_controllers.told([controller("c1")], NEW, 256, "physics")["errors"] == []
+
+
+def test_a_controller_without_the_state_of_a_cluster_that_ran_jobs_is_refused():
+    """slurm_controllers named another host: the running job was cancelled, and ids began at 1 again."""
+    fresh = controller("c2", **FRESH)
+    accounted = {"clusters": {"physics": {"jobs": 12, "control_host": "10.0.0.1"}}}
+    (sentence,) = _slurm_controllers.told([fresh], NEW, 256, "physics", accounted)["lost"]
+    assert sentence.startswith(
+        "The cluster physics has run 12 jobs, its slurmctld was last at 10.0.0.1, but c2 in slurm_controllers has no state of it, "
+    )
+    assert "slurm_move_controller" in sentence and "slurm_restore" in sentence
+    for known in ({}, {"clusters": {}}, {"clusters": {"physics": {"jobs": 0}}}, {"clusters": {"other": {"jobs": 3}}}):
+        assert _slurm_controllers.told([fresh], NEW, 256, "physics", known)["lost"] == []
+    assert _slurm_controllers.told([controller("c1"), fresh], NEW, 256, "physics", accounted)["lost"] == [], "c1 has it"
 
 
 def test_one_that_is_down_is_left():

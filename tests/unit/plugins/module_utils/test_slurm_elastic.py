@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_elastic
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_elastic, _slurm_jobs
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.slurm_examples import cluster, gpus, inventory_groups, node
 
 CLOUD = {"names": "cloud[1-2]", "cpus": 8, "memory_mib": 65536, "gpus": {"a100": 2}, "hook": "/usr/local/sbin/ours"}
@@ -59,7 +59,7 @@ def test_cloud_nodes_are_no_members():
 
 
 def test_a_busy_cloud_node_can_not_be_taken_out():
-    (error,) = planned(busy=["cloud2", "cloud3"])["errors"]
+    (error,) = planned(present={"jobs": _slurm_jobs.summary("7|ada|burst|cloud[2-3]")})["errors"]
     assert error.startswith("cloud3 runs jobs but is not in slurm_cluster_cloud_nodes any more")
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_sharing
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_cluster, _slurm_jobs, _slurm_sharing
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, mig_gpu
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.slurm_examples import cluster, gpus, inventory_groups, node
 
 
 def plan(nodes, busy=(), before=None, groups=None, **changes):
-    return _slurm_cluster.plan(cluster(**changes), nodes, groups or inventory_groups(nodes), {}, busy, before)
+    present = {"partitions": [], "jobs": _slurm_jobs.summary("".join(f"7|ada|batch|{name}\n" for name in busy))}
+    return _slurm_cluster.plan(cluster(**changes), nodes, groups or inventory_groups(nodes), {}, present, before)
 
 
 def lines(found, start, file="slurm.conf"):

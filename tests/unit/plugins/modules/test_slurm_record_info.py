@@ -19,3 +19,22 @@ def test_damaged_record_is_left_to_the_plan(run, tmp_path):
     file = tmp_path / "record.json"
     file.write_bytes(b'{"nodes": \xff')
     assert run(slurm_record_info, path=str(file))["record"] == '{"nodes": \ufffd'
+
+
+CONF = "ClusterName=physics\nPartitionName=DEFAULT State=UP\nPartitionName=batch Nodes=gpu[1-2]\n"
+
+
+def test_jobs_cluster_and_partitions_of_the_present_configuration(run, fake, tmp_path):
+    conf = tmp_path / "slurm.conf"
+    fake("squeue", "printf '%s\\n' '17|alice|batch|gpu[1-2]' '18|bob|batch,long|'")
+    assert run(slurm_record_info, conf=str(conf))["jobs"] == {"partitions": {}, "nodes": {}}, "not configured yet"
+    conf.write_text(CONF)
+    found = run(slurm_record_info, conf=str(conf))
+    assert (found["cluster"], found["partitions"]) == ("physics", ["batch"])
+    assert found["jobs"]["partitions"] == {
+        "batch": {"count": 2, "some": ["17 of alice", "18 of bob"]},
+        "long": {"count": 1, "some": ["18 of bob"]},
+    }
+    assert sorted(found["jobs"]["nodes"]) == ["gpu1", "gpu2"]
+    fake("squeue", "exit 1")
+    assert run(slurm_record_info, conf=str(conf))["jobs"] is None, "unknown is not none"

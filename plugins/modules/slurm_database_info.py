@@ -1,0 +1,77 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Read which clusters SLURM's accounting database knows, and how many jobs each has run."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_database_info
+version_added: 0.1.0
+short_description: Read which clusters SLURM's accounting database knows, and how many jobs each has run
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Asks the database that C(slurmdbd.conf) names, on the host of slurmdbd and as root. slurmdbd need not run.
+  - A run compares it with the state that the controllers have, so that no cluster begins again with job 1.
+attributes:
+  check_mode:
+    description: Reads only.
+    support: full
+  diff_mode:
+    description: Changes nothing.
+    support: none
+options: {}
+seealso:
+  - module: deephdc.accelerators.slurm_record_info
+"""
+
+EXAMPLES = r"""
+- name: Read the clusters that slurmdbd knows
+  deephdc.accelerators.slurm_database_info:
+  register: accounted
+"""
+
+RETURN = r"""
+clusters:
+  description:
+    - Number of jobs (C(jobs)) and last address of slurmctld (C(control_host)) of each cluster.
+    - Empty where slurmdbd is not configured yet, or its database does not answer.
+  type: dict
+  returned: always
+  sample: {"physics": {"jobs": 1200, "control_host": "10.0.0.1"}}
+"""
+
+import os
+import re
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_database import CONFIGURATION, Database
+
+
+def clusters(database: Database) -> dict[str, dict[str, t.Any]]:
+    tables = set(database.tables())
+    if "cluster_table" not in tables:
+        return {}
+    found: dict[str, dict[str, t.Any]] = {}
+    for name, host in database.query("select name, control_host from cluster_table where deleted = 0", database.name):
+        table = f"{name}_job_table"
+        if re.fullmatch(r"[\w-]+", name) and table in tables:
+            ((number,),) = database.query(f"select count(*) from `{table}`", database.name)
+            found[name] = {"jobs": int(number), "control_host": host}
+    return found
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    found: dict[str, dict[str, t.Any]] = {}
+    if os.path.exists(CONFIGURATION):
+        try:
+            found = clusters(Database(module))
+        except ValueError as error:
+            module.warn(f"The clusters that slurmdbd knows were not compared with the controllers: {error}")
+    module.exit_json(changed=False, clusters=found)
+
+
+if __name__ == "__main__":
+    main()
