@@ -10,7 +10,16 @@ import pytest
 import yaml
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
-PLAYS = yaml.safe_load((PLAYBOOKS / "slurm.yml").read_text(encoding="utf-8"))
+PLAYS = [play for play in yaml.safe_load((PLAYBOOKS / "slurm.yml").read_text(encoding="utf-8")) if "hosts" in play]
+NO_CHECK = {"site_check.yml", "gpu_simulator.yml"}
+
+
+@pytest.mark.parametrize("path", sorted(set(PLAYBOOKS.glob("*.yml")) - {PLAYBOOKS / name for name in NO_CHECK}), ids=lambda path: path.stem)
+def test_each_playbook_first_checks_groups_and_names_of_variables(path: Path) -> None:
+    """Else a misspelt group is 'no hosts matched' and a success, such as a nightly backup without a backup."""
+    first = yaml.safe_load(path.read_text(encoding="utf-8"))[0]
+    assert first["ansible.builtin.import_playbook"] == "site_check.yml"
+    assert first["vars"]["site_check_groups"]
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play["name"])

@@ -68,6 +68,8 @@ def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
     )
     cluster.until("ctl1", f"squeue -h -j {job} -o %T", "RUNNING")
 
+    own_policy = "printf '#!/bin/sh\\n# of the site\\nexit 0\\n' >/usr/sbin/policy-rc.d; chmod 0755 /usr/sbin/policy-rc.d"
+    cluster.out("ctl1", own_policy)
     power_cut(cluster, during_dpkg(cluster))
     assert cluster.run("ctl1", "dpkg --audit").stdout, "packages are half installed"
     power_cut(cluster, lambda line: line.startswith("PLAY [Start the controllers]"))
@@ -91,7 +93,9 @@ def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
     assert ended_before <= set(cluster.out("login", history).splitlines())
     for name in HOSTS:
         assert cluster.out(name, "scontrol --version").split()[1].startswith(RELEASE), name
-        assert cluster.out(name, "dpkg --audit; ls /usr/sbin/policy-rc.d 2>/dev/null; true") == "", name
+        assert cluster.out(name, "dpkg --audit; ls /usr/sbin/policy-rc.d* 2>/dev/null; true") == ("/usr/sbin/policy-rc.d" if name == "ctl1" else ""), name
+    # Power cuts during dpkg must not lose what a site decided about the start of its daemons.
+    assert "of the site" in cluster.out("ctl1", "cat /usr/sbin/policy-rc.d")
     assert cluster.out("login", "scontrol ping", user="ada").count("is UP") == 2
     for name in ("gpu1", "gpu2"):
         cluster.until("ctl1", f"sinfo -h -n {name} -p all -o %T", "idle")

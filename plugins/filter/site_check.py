@@ -1,0 +1,40 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Filters that find misspelt variables and groups on the control node."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _own_variables
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+
+
+def site_check_variables(hostvars: t.Any, hosts: t.Sequence[str], own: t.Sequence[str] | str | None = None) -> dict[str, list[str]]:
+    """Which variables are set, as written: no template is resolved for it."""
+    names: dict[str, list[str]] = {}
+    for host in hosts:
+        for name in hostvars.raw_get(host):
+            if not name.startswith(("_", "ansible_")):
+                names.setdefault(name, []).append(host)
+    return _own_variables.judge(names, own.split(",") if isinstance(own, str) else own or ())
+
+
+def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequence[str]) -> list[str]:
+    """Groups that a playbook needs and that have no host, one sentence each; of those joined by colons one is enough."""
+    errors = []
+    for entry in wanted:
+        names = entry.split(":")
+        if not any(groups.get(name) for name in names):
+            filled = [name for name in groups if groups[name]]
+            near = list(filter(None, (_own_variables.nearest(name, filled, _own_variables.UNSURE) for name in names)))
+            hint = f"rename {' and '.join(near)} there" if near else "name hosts there"
+            errors.append(f"The inventory has no host in the group {' or '.join(names)}, so this playbook would do nothing: {hint}.")
+    return errors
+
+
+class FilterModule:
+    """Checks that need no host."""
+
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {"site_check_variables": as_filter(site_check_variables), "site_check_groups": as_filter(site_check_groups)}

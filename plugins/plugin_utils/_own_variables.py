@@ -1,0 +1,109 @@
+# Private to deephdc.accelerators: not part of its public interface.
+# It may change or go away in any release; do not import it from elsewhere.
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Variables that are almost one of this collection's: a misspelt name is ignored by Ansible, without a word."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import pathlib
+import typing as t
+
+import yaml
+
+ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
+
+# Beginnings that no other collection or role uses: an unknown variable with one of them is a mistake.
+# The names of other projects in tests/data/other_variables are held against it.
+OURS = (
+    *("gpu_burn_in_", "gpu_simulator_", "iam_accounts_", "oidc_proxy_", "opennebula_host_", "opennebula_pci_", "pci_passthrough_"),
+    *("slurm_backup_", "slurm_cluster_", "slurm_controller_", "slurm_database_", "slurm_drain_", "slurm_drift_", "slurm_elastic_"),
+    *("slurm_gateway_", "slurm_glue2_", "slurm_metrics_", "slurm_move_", "slurm_mpi_", "slurm_packages_", "slurm_remove_", "slurm_rest_"),
+    *("slurm_restore_", "slurm_status_", "slurm_uninstall_", "slurm_zabbix_"),
+)
+# Names of other projects all the same, here NVIDIA's DeepOps.
+OTHERS = frozenset(("slurm_cluster_install_cuda", "slurm_cluster_install_nvidia_driver", "slurm_cluster_install_openmpi"))
+# How far a name may be from one of ours to be taken for it: shorter names are close to each other by chance.
+SURE = ((10, 1), (15, 2))
+UNSURE = ((6, 1), (12, 2), (18, 3))
+
+
+@functools.lru_cache(maxsize=None)
+def known() -> frozenset[str]:
+    """The public variables: the options of all entry points of all roles."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    names: set[str] = set()
+    for path in ROLES.glob("*/meta/argument_specs.yml"):
+        for entry_point in yaml.load(path.read_text(encoding="utf-8"), Loader=loader)["argument_specs"].values():
+            names.update(entry_point.get("options") or ())
+    return frozenset(names)
+
+
+def distance(one: str, other: str, limit: int) -> int:
+    """Letters to insert, remove, replace or swap with the next one; more than the limit where it is more."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        before_that, before, row = before, row, [i] + [0] * len(other)
+        for j, wanted in enumerate(other, 1):
+            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                row[j] = min(row[j], before_that[j - 2] + 1)
+        if min(row) > limit:
+            return limit + 1
+    return row[-1]
+
+
+def allowed(name: str, steps: t.Sequence[tuple[int, int]]) -> int:
+    return max((limit for length, limit in steps if len(name) >= length), default=0)
+
+
+def nearest(name: str, names: t.Iterable[str], steps: t.Sequence[tuple[int, int]]) -> str:
+    """The name of the list that is nearest, empty where none is near. The first letter is seldom mistyped: docker_ is not udocker_."""
+    best, found = allowed(name, steps) + 1, ""
+    for one in sorted(one for one in names if one[0] == name[0]):
+        # Of three parts, two changes leave one as it is: most names need no closer look.
+        third = max(1, len(one) // 4)
+        if any(one[start : start + third] in name for start in range(0, len(one) - third + 1, third)):
+            far = distance(name, one, best - 1)
+            if far < best:
+                best, found = far, one
+    return found
+
+
+def similar(name: str, names: t.Iterable[str], prefix: str) -> str:
+    """The name of the same beginning that is most similar in the rest, empty where none is."""
+    rests = [one[len(prefix) :] for one in names if one.startswith(prefix)]
+    found = difflib.get_close_matches(name[len(prefix) :], rests, n=1)
+    return prefix + found[0] if found else ""
+
+
+def judge(names: t.Mapping[str, t.Sequence[str]], site: t.Collection[str]) -> dict[str, list[str]]:
+    """Errors and warnings about variables that are not ours.
+
+    names: each variable that is set, with the hosts that have it. site: variables that the site says are its own.
+    """
+    found: dict[str, list[str]] = {"errors": [], "warnings": []}
+    ours = known()
+    for name in sorted(set(names) - ours - OTHERS - set(site)):
+        hosts = sorted(names[name])
+        where = f"set for {', '.join(hosts[:3])}{f' and {len(hosts) - 3} more' if len(hosts) > 3 else ''}"
+        meant = nearest(name, ours, SURE)
+        prefix = next((one for one in OURS if name.startswith(one)), "")
+        if prefix:
+            meant = meant or similar(name, ours, prefix)
+            hint = f"did you mean {meant}?" if meant else "take it out."
+            found["errors"].append(f"{name} ({where}) is no variable of deephdc.accelerators: {hint} Name it in site_check_own if the site uses it itself.")
+        elif meant:
+            found["errors"].append(
+                f"{name} ({where}) is no variable of deephdc.accelerators: did you mean {meant}? Name it in site_check_own if the site uses it itself."
+            )
+        else:
+            perhaps = nearest(name, ours, UNSURE)
+            if perhaps:
+                found["warnings"].append(f"{name} ({where}) looks like {perhaps}, but has no effect here.")
+    return found

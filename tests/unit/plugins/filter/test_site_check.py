@@ -1,0 +1,72 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Misspelt variables and groups are found, and other projects' variables are left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.filter.site_check import site_check_groups
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _own_variables
+
+OTHERS = Path(__file__).resolve().parents[3] / "data/other_variables"
+
+
+def judge(*names, site=()):
+    return _own_variables.judge({name: ["gpu1"] for name in names}, site)
+
+
+@pytest.mark.parametrize("path", sorted(OTHERS.glob("*.txt")), ids=lambda path: path.stem)
+def test_variables_of_other_projects_are_never_hit(path):
+    """All names in the defaults and group variables of kubespray, DeepOps and roles of geerlingguy, stackhpc and galaxyproject."""
+    names = [name for name in path.read_text().split() if not name.startswith("_")]
+    assert len(names) > 20
+    assert judge(*names)["errors"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("slurm_cluster_partition", "slurm_cluster_partitions"),  # one letter ended every job of a cluster
+        ("slurm_cluster_polices", "slurm_cluster_policy"),
+        ("slurm_clutser_name", "slurm_cluster_name"),
+        ("munge_keys", "munge_key"),
+        ("nvidia_driver_bransh", "nvidia_driver_branch"),
+        ("slurm_login_gpu", "slurm_login_gpus"),
+        ("pci_passtrough_devices", "pci_passthrough_devices"),
+        ("iam_account_issuer", "iam_accounts_issuer"),
+        ("slurm_cluster_accept_hardwares", "slurm_cluster_accept_hardware"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_right_one(name, meant):
+    (sentence,) = judge(name)["errors"]
+    assert sentence.startswith(f"{name} (set for gpu1) is no variable of deephdc.accelerators: did you mean {meant}? ")
+
+
+def test_an_unknown_one_that_begins_like_ours_is_refused_and_a_vague_one_told():
+    (sentence,) = judge("oidc_proxy_zzz")["errors"]
+    assert "take it out" in sentence
+    assert judge("munge_kye") == {"errors": [], "warnings": ["munge_kye (set for gpu1) looks like munge_key, but has no effect here."]}
+    assert judge("oidc_proxy_zzz", site=["oidc_proxy_zzz"])["errors"] == []
+
+
+def test_every_variable_of_ours_is_known():
+    assert {"slurm_cluster_name", "munge_key", "oidc_proxy_hosts", "slurm_drain_nodes", "site_check_own"} - _own_variables.known() <= {"oidc_proxy_hosts"}
+    assert judge(*_own_variables.known()) == {"errors": [], "warnings": []}
+
+
+def test_hosts_are_named_but_not_thousands():
+    found = _own_variables.judge({"slurm_cluster_partition": [f"gpu{n}" for n in range(5000)]}, ())
+    assert "(set for gpu0, gpu1, gpu10 and 4997 more)" in found["errors"][0]
+
+
+def test_groups_that_a_playbook_needs():
+    groups = {"slurm_controller": ["ctl"], "slurm_nodes": ["gpu1"], "empty": []}
+    assert site_check_groups(groups, ["slurm_nodes", "slurm_nodes:slurm_logins"]) == []
+    assert site_check_groups(groups, ["slurm_controllers"]) == [
+        "The inventory has no host in the group slurm_controllers, so this playbook would do nothing: rename slurm_controller there."
+    ]
+    assert site_check_groups(groups, ["gpu_hosts:opennebula_hosts"]) == [
+        "The inventory has no host in the group gpu_hosts or opennebula_hosts, so this playbook would do nothing: name hosts there."
+    ]

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Misspelt variables and groups: one sentence from every playbook, and not even a connection to a host."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from local import ROOT
+
+PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml") if path.stem not in ("site_check", "gpu_simulator"))
+GROUPS = ["slurm_controllers", "slurm_databases", "slurm_nodes", "slurm_logins", "gpu_hosts", "iam_hosts", "oidc_proxies"]
+GROUPS += ["opennebula_frontends", "opennebula_hosts", "slurm_cloud_images"]
+
+
+def run(tmp_path: Path, playbook: str, groups: list[str], *words: str, **variables: object) -> str:
+    children = {group: {"hosts": {"host1": {"ansible_host": "host1.invalid"}}} for group in groups}
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps({"all": {"vars": variables, "children": children}}), encoding="utf-8")
+    command = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(path), str(ROOT / f"playbooks/{playbook}.yml"), *words]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "UNREACHABLE" not in done.stdout, "a host was contacted"
+    return " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_every_playbook_refuses_an_inventory_without_its_groups(tmp_path: Path, playbook: str):
+    """It was a success: no hosts matched."""
+    assert "The inventory has no host in the group" in run(tmp_path, playbook, ["something_else"])
+
+
+def test_a_misspelt_variable_wherever_it_is_set(tmp_path: Path):
+    sentence = "slurm_cluster_partition (set for host1) is no variable of deephdc.accelerators: did you mean slurm_cluster_partitions?"
+    assert sentence in run(tmp_path, "slurm", GROUPS, slurm_cluster_partition=[])
+    assert sentence in run(tmp_path, "slurm_backup", GROUPS, "-e", "slurm_cluster_partition=x")
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars/host1.yml").write_text("slurm_cluster_partition: []\n")
+    assert sentence in run(tmp_path, "oidc_proxy", GROUPS)
+    assert sentence in run(tmp_path, "gpu_hosts", GROUPS, "--limit", "host1")
