@@ -58,6 +58,11 @@ chosen:
     - No fact, for the same reason.
   type: bool
   returned: always
+operator:
+  description: Number of the user that Ansible logs in as, where it became root by sudo; else that of the user that runs this.
+  type: str
+  returned: always
+  sample: "1000"
 ansible_facts:
   description: What was read.
   type: dict
@@ -73,6 +78,8 @@ ansible_facts:
       elements: dict
       returned: if O(accelerators=true)
 """
+
+import os
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import ansible_collector, default_collectors
@@ -106,7 +113,8 @@ def main() -> None:
     facts = {**of_ansible(module), "slurm_packages": packages["facts"]}
     if module.params["accelerators"]:
         facts["accelerators"] = gather(module.params["root"], VENDORS, SECONDS)
-    module.exit_json(changed=False, names=packages["names"], chosen=packages["chosen"], ansible_facts=facts)
+    operator = os.environ.get("SUDO_UID") or str(os.getuid())
+    module.exit_json(changed=False, names=packages["names"], chosen=packages["chosen"], operator=operator, ansible_facts=facts)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,10 @@ options:
         below it; the former database is lost.
     type: bool
     default: false
+  once:
+    description: Do not restore a backup again that was restored here, also where SLURM has worked with it since.
+    type: bool
+    default: false
   only_check:
     description: Check the backup and what is there, restore nothing.
     type: bool
@@ -267,6 +271,8 @@ def refusal(part: Part) -> str:
 def is_done(part: Part) -> bool:
     """Whether what is there is what an earlier run restored from this backup."""
     entry = noted().get(part.name, {})
+    if part.module.params["once"] and entry.get("backup") == part.identity and entry.get("was"):
+        return True
     return bool(entry.get("was")) and entry == {"backup": part.identity, "was": part.is_there()} and not part.begun()
 
 
@@ -279,6 +285,7 @@ def main() -> None:
             "state_directory": {"type": "path", "default": "/var/lib/slurm/slurmctld"},
             "version": {"type": "str", "required": True},
             "overwrite": {"type": "bool", "default": False},
+            "once": {"type": "bool", "default": False},
             "only_check": {"type": "bool", "default": False},
         },
         supports_check_mode=True,

@@ -142,3 +142,51 @@ def test_users_programs_that_cron_runs_reach_no_gpu(cluster: Cluster):
     cluster.until("login", "cat ~ada/seen.json", "}")
     assert [path for path, error in json.loads(cluster.out("login", "cat ~ada/seen.json")).items() if error in OPEN] == []
     cluster.out("login", "crontab -r; rm look.py seen.json", user="ada")
+
+
+# Started in a job without a GPU, these run after it and outside of it.
+LEAVE = """cat > /tmp/ada-look.sh <<'END'
+#!/bin/sh
+PROGRAM
+END
+chmod 755 /tmp/ada-look.sh
+echo '@reboot /tmp/ada-look.sh > /tmp/ada-cron.json 2>&1' | crontab -
+echo '/tmp/ada-look.sh > /tmp/ada-at.json 2>&1' | at now
+loginctl enable-linger && sleep 3
+XDG_RUNTIME_DIR=/run/user/2001 systemd-run --user --collect /bin/sh -c '/tmp/ada-look.sh > /tmp/ada-unit.json 2>&1'
+sleep 2"""
+
+
+def leftovers(cluster: Cluster) -> dict[str, list[str]]:
+    """What a user's programs outside of every job can open on gpu1, by what started them."""
+    cluster.out("gpu1", "rm -f /tmp/ada-*")
+    job = submit(cluster, "--nodelist=gpu1", LEAVE.replace("PROGRAM", look()))
+    ended(cluster, job)
+    # As after a boot.
+    cluster.out("gpu1", "rm -f /run/crond.reboot; systemctl restart cron")
+    found = {}
+    for name in ("cron", "at", "unit"):
+        said = cluster.until("gpu1", f"cat /tmp/ada-{name}.json /tmp/job-{job}_4294967294.out", "nvidia")
+        found[name] = [path for path, error in json.loads(said.splitlines()[0]).items() if error in OPEN]
+    cluster.out("gpu1", "loginctl disable-linger ada; crontab -r -u ada; rm -f /tmp/ada-*")
+    return found
+
+
+def test_what_a_job_leaves_behind_for_later_reaches_no_gpu(cluster: Cluster):
+    """cron, at and a lingering user's unit opened every GPU of a node, after the job's end and unseen by accounting."""
+    assert leftovers(cluster) == {"cron": [], "at": [], "unit": []}
+
+
+def test_the_proof_fails_where_a_gpu_is_open_outside_of_jobs(cluster: Cluster):
+    drop_ins = "/etc/systemd/system/{user-.slice,cron.service,atd.service}.d/50-deephdc-gpus.conf"
+    cluster.out("gpu1", f"bash -c 'rm {drop_ins}'; systemctl daemon-reload")
+    said = cluster.playbook("playbooks/slurm.yml", "--tags", "validate", succeeds=False)
+    assert "Users' programs outside of jobs can open GPUs here, in a user's unit (/dev/nvidia0" in " ".join(said.split())
+    opened_now = leftovers(cluster)
+    assert all(paths for paths in opened_now.values()), opened_now
+    repaired = cluster.playbook("playbooks/slurm.yml", "--tags", "gpu_access")
+    assert len(changed(repaired)) == 2
+    said = cluster.playbook("playbooks/slurm.yml", "--tags", "validate")
+    assert "gpu[1-2]: GPUs are closed in a user's unit and cron.service and atd.service" in " ".join(said.split())
+    assert leftovers(cluster) == {"cron": [], "at": [], "unit": []}
+    assert cluster.out("gpu1", "systemctl list-units --all --no-legend 'run-*' 'user-60*' | wc -l") == "0", "the proof left something"

@@ -33,7 +33,7 @@ def test_variables_of_other_projects_are_never_hit(path):
         ("slurm_clutser_name", "slurm_cluster_name"),
         ("munge_keys", "munge_key"),
         ("nvidia_driver_bransh", "nvidia_driver_branch"),
-        ("slurm_login_gpu", "slurm_login_gpus"),
+        ("gpu_access_device", "gpu_access_devices"),
         ("pci_passtrough_devices", "pci_passthrough_devices"),
         ("iam_account_issuer", "iam_accounts_issuer"),
         ("slurm_cluster_accept_hardwares", "slurm_cluster_accept_hardware"),

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The module slurm_database_info."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.modules import slurm_database_info
+
+
+class Database:
+    def __init__(self, _module):
+        self.name = "slurm_acct_db"
+
+    def tables(self):
+        return ["cluster_table", "physics_job_table", "physics_assoc_table"]
+
+    def query(self, statement, _database):
+        return [["physics", "10.0.0.1"], ["empty", ""]] if "cluster_table" in statement else [["12"]]
+
+
+@pytest.fixture
+def database(monkeypatch):
+    monkeypatch.setattr(slurm_database_info, "CONFIGURATION", __file__)
+    monkeypatch.setattr(slurm_database_info, "Database", Database)
+
+
+def test_clusters_and_their_jobs(run, database):
+    assert run(slurm_database_info)["clusters"] == {"physics": {"jobs": 12, "control_host": "10.0.0.1"}}
+
+
+def test_a_database_that_is_not_there_yet_has_no_clusters(run, database, monkeypatch):
+    monkeypatch.setattr(Database, "tables", lambda _self: [])
+    assert run(slurm_database_info)["clusters"] == {}
+    monkeypatch.setattr(slurm_database_info, "CONFIGURATION", "/no/such/file")
+    assert run(slurm_database_info)["clusters"] == {}
+
+
+def test_a_database_that_does_not_answer_is_a_warning(run, database, monkeypatch):
+    def tables(_self):
+        raise ValueError("the accounting database does not answer: refused")
+
+    monkeypatch.setattr(Database, "tables", tables)
+    result = run(slurm_database_info)
+    assert result["clusters"] == {} and "does not answer" in str(result["warnings"])
