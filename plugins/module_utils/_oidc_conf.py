@@ -30,6 +30,8 @@ NOW = "X-Deephdc-Now"
 COOKIE = "__Host-front"
 # The greatest number that every mod_qos takes: the one of Debian 12 turns greater ones into negative ones.
 MOST_REFUSALS = 32767
+# Headers of answers that are the front's business, or say too much of what is behind it.
+FRONTS_OWN_ANSWERS = ("Strict-Transport-Security", "Clear-Site-Data", "Public-Key-Pins", "Server", "X-Powered-By", "X-AspNet-Version")
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -147,7 +149,9 @@ def absent_or_number(claim: str) -> list[str]:
 
 def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
-    rules = [f'Require claim "aud~{exactly(backend["audience"])}"']
+    # Who may use a token that is bound to a key can't be told here: it is not taken as one that anybody may use.
+    bound = [*block("RequireAll", ["Require all granted", "Require not env OIDC_CLAIM_cnf"])]
+    rules = [f'Require claim "aud~{exactly(backend["audience"])}"', *bound]
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
     if provider["bearer"] != "local":
         return rules
@@ -229,7 +233,8 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
             "( -n %{HTTP:Sec-Fetch-Mode} && %{HTTP:Sec-Fetch-Mode} != 'navigate' )\""
         )
     lines += ["AuthzSendForbiddenOnFailure On", *rules(backend, vhost["provider"])]
-    lines += [f"LimitRequestBody {backend['body_limit']}", *error_documents({403: f"403_{backend['name']}"})]
+    # Apache's own limit does nothing for what mod_proxy passes on.
+    lines += [f"LimitRequestBody {backend['body_limit']}", f"QS_LimitRequestBody {backend['body_limit']}", *error_documents({403: f"403_{backend['name']}"})]
     if backend["user_header"]:
         lines.append(f'RequestHeader set {backend["user_header"]} "expr=%{{REMOTE_USER}}"')
     lines += [f'RequestHeader set {header} "expr=%{{env:OIDC_CLAIM_{claim}}}"' for header, claim in backend["claims_headers"].items()]
@@ -255,6 +260,9 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
         lines += ["ProxyPreserveHost On", f'RequestHeader set Host "{address(vhost)}"']
     if backend["sse_paths"]:
         lines.append("SetEnv no-gzip 1")
+    lines += [f"Header unset {name}" for name in FRONTS_OWN_ANSWERS]
+    # An application must neither begin nor end a session of the front.
+    lines.append(f'Header edit Set-Cookie "(?i)^\\s*(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_)[^=;]*=.*$" "front=; Max-Age=0; Secure; HttpOnly"')
     return block(f'Location "{backend["path"]}"', lines)
 
 
@@ -307,6 +315,8 @@ def tls(site: Item) -> list[str]:
         f"SSLCertificateFile {site['certificate']}",
         f"SSLCertificateKeyFile {site['certificate_key']}",
         "SSLProtocol -all +TLSv1.2 +TLSv1.3",
+        # Of TLS 1.2 only what has forward secrecy and authenticates what it encrypts; all of TLS 1.3 does.
+        "SSLCipherSuite ECDHE+AESGCM:ECDHE+CHACHA20",
         "SSLSessionTickets off",
         "Protocols http/1.1",
     ]
@@ -427,7 +437,13 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         "ProxyRequests Off",
         "AllowEncodedSlashes Off",
         "LimitRequestFieldSize 16380",
-        'RedirectMatch 404 "[\\x00-\\x1f\\\\\\\\;]"',
+        # Of the decoded path, before it is known who serves it: Tomcat reads ..; as the directory above.
+        'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
+        'RewriteRule ^ - [R=404,L]',
+        # What is left of such names after the others were taken away.
+        f'SetEnvIf "{site["odd"]}" ^ DEEPHDC_FORGED=1',
+        "RewriteCond %{ENV:DEEPHDC_FORGED} =1",
+        "RewriteRule ^ - [R=400,L]",
         'Header always set Strict-Transport-Security "max-age=31536000"',
         "Header always set X-Content-Type-Options nosniff",
         "Header always set Cache-Control no-store \"expr=%{REQUEST_STATUS} -in {'401','403'}\"",
@@ -506,7 +522,7 @@ def listens(ports: t.Sequence[int], ports_conf: str) -> list[str]:
 def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> str:
     """The configuration file. site: the role's variables and what was read on the host; metadata: by provider."""
     backends = [backend for vhost in hosts for backend in vhost["backends"]]
-    site = {**site, "forged": _oidc_headers.forged(passed_headers(backends))}
+    site = {**site, "forged": _oidc_headers.forged(passed_headers(backends)), "odd": _oidc_headers.odd_spellings(passed_headers(backends))}
     tls_ports = list(dict.fromkeys(vhost["port"] for vhost in hosts))
     lines = [
         # It would take over tokens in locations of mod_auth_openidc, and refuse or accept them by its own lights.
@@ -515,6 +531,9 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         ),
         *listens(tls_ports + ([site["http_port"]] if site["http_port"] else []), site["ports_conf"]),
         *loaded(MODULES),
+        # Requests of others, with codes in their addresses, are shown there to every user of this host.
+        *block("IfModule status_module", ["ExtendedStatus Off"]),
+        *block('LocationMatch "^/server-(?:status|info)"', ["Require all denied"]),
         "TraceEnable off",
         "ServerTokens Prod",
         "ServerSignature Off",

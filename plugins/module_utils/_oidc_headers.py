@@ -51,7 +51,37 @@ IDENTITIES = (
     "X-Token-Subject",
     "X-Token-Issuer",
     "X-Token-Groups",
+    "X-Remote-Uid",
+    "X-Auth-Request-Preferred-Username",
+    "X-Forwarded-Id-Token",
+    "X-Amzn-Oidc-Identity",
+    "X-Amzn-Oidc-Data",
+    "X-Amzn-Oidc-Accesstoken",
+    "Cf-Access-Jwt-Assertion",
+    "Cf-Access-Authenticated-User-Email",
+    "X-Consumer-Id",
+    "X-Consumer-Username",
+    "X-Consumer-Custom-Id",
+    "X-Consumer-Groups",
+    "X-Grafana-Org-Id",
+    "X-Scope-OrgID",
+    "X-MS-CLIENT-PRINCIPAL",
+    "X-MS-CLIENT-PRINCIPAL-ID",
+    "X-MS-CLIENT-PRINCIPAL-NAME",
+    "X-MS-CLIENT-PRINCIPAL-IDP",
+    "X-Goog-Authenticated-User-Email",
+    "X-Goog-Authenticated-User-Id",
+    "X-Goog-Iap-Jwt-Assertion",
+    "iv-user",
+    "iv-groups",
+    "AUTH-USER",
+    "Impersonate-User",
+    "Impersonate-Group",
+    "Impersonate-Uid",
 )
+
+# Beginnings of names that some servers take for who somebody is.
+IDENTITY_PREFIXES = ("Impersonate-Extra-", "X-Remote-Extra-", "X-Authentik-", "X-MS-TOKEN-")
 
 # What was asked, how and from where; certificates and tokens that somebody else is said to have checked.
 CIRCUMSTANCES = (
@@ -113,6 +143,17 @@ def spellings(name: str, separators: str = "-_") -> list[str]:
     for chosen in itertools.product(separators, repeat=len(rest)):
         made.append(first + "".join(separator + word for separator, word in zip(chosen, rest)))
     return made
+
+
+def odd_spellings(passed_on: t.Iterable[str]) -> str:
+    """A regular expression for header names that a server may read as who somebody is, and that forged() does not take away.
+
+    CGI turns each sign of a name that is no letter or digit into "_", so X~Remote~User is X_Remote_User there. No honest client writes so.
+    """
+    names = dict.fromkeys(name.lower() for name in (*passed_on, *IDENTITIES))
+    whole = "|".join("[^a-z0-9]".join(name.replace("_", "-").split("-")) for name in names)
+    begun = "|".join("[^a-z0-9]".join(name.rstrip("-").lower().split("-")) for name in IDENTITY_PREFIXES)
+    return f"(?i)^(?:(?:{whole})|(?:{begun})[^a-z0-9].*)$"
 
 
 def forged(passed_on: t.Iterable[str]) -> list[str]:
