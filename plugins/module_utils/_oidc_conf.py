@@ -234,7 +234,11 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
         )
     lines += ["AuthzSendForbiddenOnFailure On", *rules(backend, vhost["provider"])]
     # Apache's own limit does nothing for what mod_proxy passes on.
-    lines += [f"LimitRequestBody {backend['body_limit']}", f"QS_LimitRequestBody {backend['body_limit']}", *error_documents({403: f"403_{backend['name']}"})]
+    lines += [
+        f"LimitRequestBody {backend['body_limit']}",
+        f"QS_LimitRequestBody {backend['body_limit']}",
+        *error_documents({403: f"403_{backend['name']}"}),
+    ]
     if backend["user_header"]:
         lines.append(f'RequestHeader set {backend["user_header"]} "expr=%{{REMOTE_USER}}"')
     lines += [f'RequestHeader set {header} "expr=%{{env:OIDC_CLAIM_{claim}}}"' for header, claim in backend["claims_headers"].items()]
@@ -262,7 +266,8 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
         lines.append("SetEnv no-gzip 1")
     lines += [f"Header unset {name}" for name in FRONTS_OWN_ANSWERS]
     # An application must neither begin nor end a session of the front.
-    lines.append(f'Header edit Set-Cookie "(?i)^\\s*(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_)[^=;]*=.*$" "front=; Max-Age=0; Secure; HttpOnly"')
+    session = f"(?i)^\\s*(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_)[^=;]*=.*$"
+    lines.append(f'Header edit Set-Cookie "{session}" "front=; Max-Age=0; Secure; HttpOnly"')
     return block(f'Location "{backend["path"]}"', lines)
 
 
@@ -439,7 +444,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         "LimitRequestFieldSize 16380",
         # Of the decoded path, before it is known who serves it: Tomcat reads ..; as the directory above.
         'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
-        'RewriteRule ^ - [R=404,L]',
+        "RewriteRule ^ - [R=404,L]",
         # What is left of such names after the others were taken away.
         f'SetEnvIf "{site["odd"]}" ^ DEEPHDC_FORGED=1',
         "RewriteCond %{ENV:DEEPHDC_FORGED} =1",

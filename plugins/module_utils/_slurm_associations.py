@@ -436,7 +436,7 @@ class Job(t.NamedTuple):
 
 
 # No new job: of what waits to be removed, and so that a held job does not keep it open for ever.
-CLOSED = {"GrpSubmitJobs": "0"}
+CLOSED: Attributes = {"GrpSubmitJobs": "0"}
 
 
 class Removal(t.NamedTuple):

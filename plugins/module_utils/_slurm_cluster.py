@@ -148,8 +148,8 @@ def plan(
     present: what slurmctld has now: partitions, jobs (see _slurm_jobs, None where it does not answer), and leaving, the nodes whose jobs
     another playbook waits for. shared_before: how the nodes of an earlier run share their GPUs.
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
-    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), gres_kinds (GresTypes), devices (node name to its gres
-    devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
+    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), gres_kinds (GresTypes), devices (node name to
+    its gres devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
     files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
     copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
     """

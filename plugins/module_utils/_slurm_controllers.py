@@ -31,7 +31,15 @@ def told(
     silent = [str(result["item"]) for result in results if "state" not in result]
     if not answers:
         sentence = f"No host of slurm_controllers answers ({', '.join(silent)}): bring one up, then run again."
-        nothing: dict[str, t.Any] = {"answering": [], "configured": [], "record": "", "partitions": [], "jobs": None, "lost": [], "move": {}}
+        nothing: dict[str, t.Any] = {
+            "answering": [],
+            "configured": [],
+            "record": "",
+            "partitions": [],
+            "jobs": None,
+            "lost": [],
+            "move": {},
+        }
         return {**nothing, "errors": [sentence]}
     # One that was away while the others were changed has an older record.
     newest = max(answers.values(), key=lambda result: float(result["recorded_at"]))
@@ -81,9 +89,9 @@ def stranger_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], cluster: str,
     if not known.get("jobs") or any(state["has_state"] for state in states.values()):
         return []
     return [
-        f"The cluster {cluster} has run {known['jobs']} jobs, its slurmctld was last at {known.get('control_host') or 'an unknown address'}, "
-        f"but {' and '.join(states)} in slurm_controllers {'have' if len(states) > 1 else 'has'} no state of it, and {LOSS}: put the former "
-        "controller back, move it with the playbook slurm_move_controller, or bring a backup back with slurm_restore."
+        f"The cluster {cluster} has run {known['jobs']} jobs, its slurmctld was last at {known.get('control_host') or 'an unknown address'}"
+        f", but {' and '.join(states)} in slurm_controllers {'have' if len(states) > 1 else 'has'} no state of it, and {LOSS}: put the "
+        "former controller back, move it with the playbook slurm_move_controller, or bring a backup back with slurm_restore."
     ]
 
 

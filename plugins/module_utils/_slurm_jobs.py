@@ -73,8 +73,9 @@ def partition_errors(
             )
         elif name in jobs["partitions"]:
             errors.append(
-                f"The partition {name} is not in slurm_cluster_partitions any more, which would end {words(jobs['partitions'][name])}: put it "
-                f"back and wait for them (scontrol update PartitionName={name} State=DRAIN), or name {name} in slurm_cluster_end_jobs_in."
+                f"The partition {name} is not in slurm_cluster_partitions any more, which would end {words(jobs['partitions'][name])}: put "
+                f"it back and wait for them (scontrol update PartitionName={name} State=DRAIN), or name {name} in "
+                "slurm_cluster_end_jobs_in."
             )
     return errors
 

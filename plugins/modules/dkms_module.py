@@ -115,7 +115,7 @@ def log_of(tree: str, name: str, version: str) -> str:
 
 def build(module: AnsibleModule, name: str, version: str, kernel: str, tree: str, *options: str) -> None:
     words = ["dkms", "build", "-m", name, "-v", version, "-k", kernel, *options]
-    code, out, err = module.run_command(words, environ_update={"LC_ALL": "C"})
+    code, out, err = module.run_command(words)
     if code == _dkms.EXCLUDED:
         raise Failed("")
     if code != 0:
@@ -165,7 +165,7 @@ def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
 def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) -> tuple[list[str], dict[str, str]]:
     """Build and install for kernels where that was not done: those, and kernel to first error."""
     built, failures = [], {}
-    known = _dkms.states(module.run_command(["dkms", "status"], environ_update={"LC_ALL": "C"})[1])
+    known = _dkms.states(module.run_command(["dkms", "status"])[1])
     for kernel in kernels:
         state = _dkms.state_of(known, conf["name"], conf["version"], kernel)
         # A file that somebody removed, or an index of modules that does not name it, is no state of dkms.
@@ -179,7 +179,7 @@ def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) ->
             if not state or state.state not in ("built", "installed"):
                 build(module, conf["name"], conf["version"], kernel, "/var/lib/dkms")
             words = ["dkms", "install", "--force", "-m", conf["name"], "-v", conf["version"], "-k", kernel]
-            code, out, err = module.run_command(words, environ_update={"LC_ALL": "C"})
+            code, out, err = module.run_command(words)
             if code != 0:
                 raise Failed(_dkms.first_error(out + err))
         except Failed as failure:
@@ -196,6 +196,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     package = module.params["package"]
     kernels = [kernel for kernel in module.params["kernels"] if os.path.isdir(f"/lib/modules/{kernel}/build/include")]
     result: dict = {"changed": False, "name": "", "version": "", "built": [], "errors": [], "installed": {}}

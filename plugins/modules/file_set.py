@@ -235,7 +235,10 @@ def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
     """Owner and mode as the first line of a diff; as the item has them where the owner has no account yet."""
     if found is None:
         return f"{item['owner']}:{item['group']} {attributes_mode(item):04o}\n"
-    owner, group = name_of(lambda: pwd.getpwuid(found[0]).pw_name, str(found[0])), name_of(lambda: grp.getgrgid(found[1]).gr_name, str(found[1]))
+    owner, group = (
+        name_of(lambda: pwd.getpwuid(found[0]).pw_name, str(found[0])),
+        name_of(lambda: grp.getgrgid(found[1]).gr_name, str(found[1])),
+    )
     return f"{owner}:{group} {found[2]:04o}\n"
 
 
@@ -377,6 +380,7 @@ def main() -> None:
         argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": FILE_OPTIONS}},
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     try:
         # In check mode the package that brings the owner may not be installed yet.
         found = [compare(item, known_owner=not module.check_mode or known(item)) for item in module.params["files"]]

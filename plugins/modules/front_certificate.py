@@ -71,9 +71,10 @@ reason:
   sample: it expires in 20 days
 """
 
-import datetime
 import os
+import ssl
 import tempfile
+import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
@@ -100,8 +101,8 @@ class Pair:
 
     def days_left(self) -> int:
         told = self.openssl("x509", "-in", self.certificate, "-noout", "-enddate").strip().partition("=")[2]
-        end = datetime.datetime.strptime(told, "%b %d %H:%M:%S %Y %Z").replace(tzinfo=datetime.timezone.utc)
-        left = (end - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+        # strptime would want the names of months in the host's language.
+        left = ssl.cert_time_to_seconds(told) - time.time()
         return round(left / 86400) if left > 0 else -1 - int(-left // 86400)
 
     def missing(self, names: t.Iterable[str]) -> list[str]:
@@ -198,6 +199,7 @@ def main() -> None:
         required_together=[["certificate", "key"]],
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     given = module.params
     files: list[str] = []
     result: dict = {"changed": False, "days_left": None, "missing": [], "reason": ""}

@@ -14,7 +14,8 @@ description:
   - Starts a program where a user's unit would run (a slice of a user that does not exist), and where cron and at start users' programs,
     and tries to open each device there. Fails where one opens.
   - The program runs under a number that no account has. It may pass the modes of files, so that only the control group can deny it.
-  - Needs systemd and root, and C(setpriv) of util-linux. Makes no account and no file; the program ends by itself, also when the module is killed.
+  - Needs systemd and root, and C(setpriv) of util-linux. Makes no account and no file; the program ends by itself, also when the module is
+    killed.
 attributes:
   check_mode:
     description: Tries the devices too, as it changes nothing.
@@ -72,7 +73,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 CGROUPS = "/sys/fs/cgroup"
 SECONDS = "10"
-# Prints what opening each device gives: "opens", or the name of the error. ENXIO is a device without a driver behind it that was let through.
+# Prints what opening each device gives: "opens", or the name of the error. ENXIO is a device without a driver that was let through.
 PROGRAM = """
 import errno, json, os, sys
 seen = {}
@@ -146,6 +147,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     # A device that is lost is named elsewhere.
     files, number = [path for path in module.params["files"] if os.path.exists(path)], stranger()
     denied: list[str] = []
@@ -167,8 +169,8 @@ def main() -> None:
             denied.append(place)
     if opens:
         module.fail_json(
-            msg=f"Users' programs outside of jobs can open GPUs here, in {' and in '.join(opens)}: run with the tags configure and service, and "
-            "look for files in /etc/systemd/system that set DevicePolicy for these units."
+            msg=f"Users' programs outside of jobs can open GPUs here, in {' and in '.join(opens)}: run with the tag gpu_access, and look "
+            "for files in /etc/systemd/system that set DevicePolicy for these units."
         )
     text = f"GPUs are closed in {' and '.join(denied)}" if denied else "whether GPUs are closed outside of jobs was not seen"
     text += f"; not tried: {'; '.join(not_tried)}" if not_tried else ""

@@ -264,6 +264,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     given = module.params
     steps = _iam_local.steps(users(), groups(), given["accounts"], given["groups"], given["home"], given["shell"])
     try:

@@ -87,6 +87,7 @@ def main() -> None:
         sshd=running,
         sshd_configured=os.path.isdir(DROP_INS),
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
 
 
 if __name__ == "__main__":

@@ -85,6 +85,7 @@ def main() -> None:
         argument_spec={"credential": {"type": "str", "default": "", "no_log": True}, "of": {"type": "str", "default": "the other host"}},
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     credential = module.params["credential"]
     if module.check_mode:
         module.exit_json(changed=False, credential="")

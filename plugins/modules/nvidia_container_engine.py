@@ -115,6 +115,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     engines = module.params["engines"]
     if not module.get_bin_path("nvidia-ctk"):
         if not module.check_mode:

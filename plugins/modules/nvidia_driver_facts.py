@@ -163,7 +163,7 @@ def kernels(files: list[str]) -> list[dict]:
 
 def headers_available(module: AnsibleModule, releases: list[str]) -> list[str]:
     names = [f"linux-headers-{release}" for release in releases]
-    out = module.run_command(["apt-cache", "policy", *names], environ_update={"LC_ALL": "C"})[1] if names else ""
+    out = module.run_command(["apt-cache", "policy", *names])[1] if names else ""
     return [name for name, version in re.findall(r"^(\S+):\n.*\n  Candidate: (\S+)", out, re.MULTILINE) if version != "(none)"]
 
 
@@ -204,7 +204,7 @@ def secure_boot() -> bool | None:
 def key_enrolled(module: AnsibleModule) -> bool:
     if not module.get_bin_path("mokutil"):
         return False
-    return "already enrolled" in module.run_command(["mokutil", "--test-key", "/var/lib/dkms/mok.pub"], environ_update={"LC_ALL": "C"})[1]
+    return "already enrolled" in module.run_command(["mokutil", "--test-key", "/var/lib/dkms/mok.pub"])[1]
 
 
 def nvswitches() -> int:
@@ -221,6 +221,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     source = module.params["source"]
     names = _nvidia_driver.package_names(source)
     running = os.uname().release

@@ -226,6 +226,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     try:
         module.exit_json(**bring_about(module))
     except Refused as reason:

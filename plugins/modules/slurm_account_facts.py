@@ -110,6 +110,7 @@ def main() -> None:
         argument_spec={"cluster": {"type": "str", "required": True}, "usage": {"type": "bool", "default": False}},
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     facts: dict[str, t.Any] = {"policy": _slurm_associations.policy_of(_sacctmgr.read(module, module.params["cluster"]))}
     if module.params["usage"]:
         code, out, err = module.run_command(["sshare", "--all", "--noheader", "--parsable2", f"--format={COLUMNS}"])

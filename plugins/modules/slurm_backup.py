@@ -121,9 +121,7 @@ def dump(module: AnsibleModule, directory: str) -> dict[str, int]:
     words = [database.dump_program(), f"--defaults-extra-file={database.options}", "--single-transaction", "--quick", "--skip-lock-tables"]
     command = " ".join(shlex.quote(word) for word in [*words, "--hex-blob", database.name])
     # Compressed while it is made: the text may be many times larger.
-    code, _out, err = module.run_command(
-        ["bash", "-c", f"set -o pipefail; {command} | gzip --fast > {shlex.quote(path)}"], environ_update={"LC_ALL": "C"}
-    )
+    code, _out, err = module.run_command(["bash", "-c", f"set -o pipefail; {command} | gzip --fast > {shlex.quote(path)}"])
     if code != 0:
         raise ValueError(f"the accounting database can't be dumped: {' '.join(err.split())}")
     rows, complete = backup.read_dump(path)
@@ -243,6 +241,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     directory, name = module.params["directory"], module.params["name"]
     path = os.path.join(directory, name)
     if not backup.NAME.fullmatch(name):

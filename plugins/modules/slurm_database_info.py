@@ -64,6 +64,7 @@ def clusters(database: Database) -> dict[str, dict[str, t.Any]]:
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     found: dict[str, dict[str, t.Any]] = {}
     if os.path.exists(CONFIGURATION):
         try:

@@ -157,6 +157,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     devices = module.params["devices"]
     proved: list[str] = []
     busy: list[str] = []

@@ -109,6 +109,7 @@ def main() -> None:
         argument_spec={"accelerators": {"type": "bool", "default": True}, "root": {"type": "path", "default": "/"}},
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     packages = _slurm_packages.read(module)
     facts = {**of_ansible(module), "slurm_packages": packages["facts"]}
     if module.params["accelerators"]:

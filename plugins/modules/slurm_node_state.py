@@ -193,6 +193,7 @@ def main() -> None:
         required_if=[("state", "drained", ["reason"])],
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     draining = module.params["state"] == "drained"
     settings = ["State=DRAIN", f"Reason={module.params['reason']}"] if draining else ["State=RESUME"]
     before = read(module) if draining else heard(module)

@@ -117,6 +117,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     unfit, fit = module.params["unfit"], [name for name in module.params["fit"] if name not in module.params["unfit"]]
     if module.check_mode and not can_ask(module, "scontrol"):
         module.exit_json(changed=False, drained=[], resumed=[], nodes={})

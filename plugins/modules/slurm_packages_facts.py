@@ -124,7 +124,7 @@ def needs(module: AnsibleModule, packages: dict[str, str], suite: str) -> list[s
     extra: list[str] = []
     for _try in range(20):
         words = ["apt-get", "--simulate", "--no-install-recommends", "install", *names, *(f"{name}/{suite}" for name in extra)]
-        code, out, err = module.run_command(words, environ_update={"LC_ALL": "C"})
+        code, out, err = module.run_command(words)
         # A library that is replaced must not take the packages away that belong to it.
         missing = UNMET.findall(out + err) if code != 0 else re.findall(r"^Remv (\S+)", out, re.MULTILINE)
         new = [name for name in dict.fromkeys(missing) if name not in extra and name not in names]
@@ -157,6 +157,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     found = _slurm_packages.read(module)
     facts = found["facts"]
     if module.get_bin_path("dpkg-query"):

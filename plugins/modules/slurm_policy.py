@@ -135,6 +135,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     cluster, policy, purge = module.params["cluster"], module.params["policy"], module.params["purge"]
     wrong = _slurm_policy.policy_errors("policy", policy)
     if purge and not policy.get("accounts"):

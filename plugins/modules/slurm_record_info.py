@@ -122,6 +122,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     path = module.params["path"]
     record, recorded_at = "", 0.0
     if os.path.exists(path):

@@ -197,7 +197,11 @@ class DatabasePart(Part):
         if code != 0:
             raise ValueError(f"the database refuses the dump: {' '.join(err.split())}")
         got = database.rows()
-        wrong = [f"{table} has {got.get(table, 0)} rows of {number}" for table, number in self.manifest["rows"].items() if got.get(table) != number]
+        wrong = [
+            f"{table} has {got.get(table, 0)} rows of {number}"
+            for table, number in self.manifest["rows"].items()
+            if got.get(table) != number
+        ]
         if wrong:
             raise ValueError(f"the database is not what was dumped: {'; '.join(wrong)}")
 
@@ -290,6 +294,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     path = module.params["path"]
     kinds = [kind for kind in (DatabasePart, StatePart) if module.params[kind.name]]
     try:

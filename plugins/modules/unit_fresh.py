@@ -208,6 +208,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     unit = module.params["name"]
     state = show(module, unit)
     if state["LoadState"] == "masked":

@@ -25,6 +25,8 @@ OURS = (
 )
 # Names of other projects all the same, here NVIDIA's DeepOps.
 OTHERS = frozenset(("slurm_cluster_install_cuda", "slurm_cluster_install_nvidia_driver", "slurm_cluster_install_openmpi"))
+NO_VARIABLE = "is no variable of deephdc.accelerators"
+OWN = "Name it in site_check_own if the site uses it itself."
 # How far a name may be from one of ours to be taken for it: shorter names are close to each other by chance.
 SURE = ((10, 1), (15, 2))
 UNSURE = ((6, 1), (12, 2), (18, 3))
@@ -97,11 +99,11 @@ def judge(names: t.Mapping[str, t.Sequence[str]], site: t.Collection[str]) -> di
         if prefix:
             meant = meant or similar(name, ours, prefix)
             hint = f"did you mean {meant}?" if meant else "take it out."
-            found["errors"].append(f"{name} ({where}) is no variable of deephdc.accelerators: {hint} Name it in site_check_own if the site uses it itself.")
-        elif meant:
             found["errors"].append(
-                f"{name} ({where}) is no variable of deephdc.accelerators: did you mean {meant}? Name it in site_check_own if the site uses it itself."
+                f"{name} ({where}) is no variable of deephdc.accelerators: {hint} Name it in site_check_own if the site uses it itself."
             )
+        elif meant:
+            found["errors"].append(f"{name} ({where}) {NO_VARIABLE}: did you mean {meant}? {OWN}")
         else:
             perhaps = nearest(name, ours, UNSURE)
             if perhaps:

@@ -72,9 +72,7 @@ def read(query: str) -> tuple[list[list[str]], bool]:
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed:
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL, start_new_session=True
-            )
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.DEVNULL, start_new_session=True)
         except OSError:
             return [], False
         try:

@@ -41,7 +41,9 @@ PENDING = (
 RESET = "it requires a reset"
 SAYS_RESET = re.compile(r"GPU requires reset", re.IGNORECASE)
 # What a driver writes in the place of a recovery action that it does not ask for, or does not know.
-NO_ACTION = re.compile(r"(None|\[?N/A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|\[?Unknown Error\]?)?\Z", re.IGNORECASE)
+NO_ACTION = re.compile(
+    r"(None|\[?N/A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|\[?Unknown Error\]?)?\Z", re.IGNORECASE
+)
 SAYS_LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
 ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 

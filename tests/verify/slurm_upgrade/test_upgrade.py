@@ -93,7 +93,9 @@ def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
     assert ended_before <= set(cluster.out("login", history).splitlines())
     for name in HOSTS:
         assert cluster.out(name, "scontrol --version").split()[1].startswith(RELEASE), name
-        assert cluster.out(name, "dpkg --audit; ls /usr/sbin/policy-rc.d* 2>/dev/null; true") == ("/usr/sbin/policy-rc.d" if name == "ctl1" else ""), name
+        assert cluster.out(name, "dpkg --audit; ls /usr/sbin/policy-rc.d* 2>/dev/null; true") == (
+            "/usr/sbin/policy-rc.d" if name == "ctl1" else ""
+        ), name
     # Power cuts during dpkg must not lose what a site decided about the start of its daemons.
     assert "of the site" in cluster.out("ctl1", "cat /usr/sbin/policy-rc.d")
     assert cluster.out("login", "scontrol ping", user="ada").count("is UP") == 2

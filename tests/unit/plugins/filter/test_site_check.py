@@ -52,7 +52,9 @@ def test_an_unknown_one_that_begins_like_ours_is_refused_and_a_vague_one_told():
 
 
 def test_every_variable_of_ours_is_known():
-    assert {"slurm_cluster_name", "munge_key", "oidc_proxy_hosts", "slurm_drain_nodes", "site_check_own"} - _own_variables.known() <= {"oidc_proxy_hosts"}
+    assert {"slurm_cluster_name", "munge_key", "oidc_proxy_hosts", "slurm_drain_nodes", "site_check_own"} - _own_variables.known() <= {
+        "oidc_proxy_hosts"
+    }
     assert judge(*_own_variables.known()) == {"errors": [], "warnings": []}
 
 

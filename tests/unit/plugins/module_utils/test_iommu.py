@@ -138,6 +138,10 @@ def test_open_files_of_a_file_system_that_may_hang_are_not_looked_at(monkeypatch
 
 def test_mounts_that_may_hang(tmp_path):
     (tmp_path / "proc/7").mkdir(parents=True)
-    lines = ["21 1 0:5 / /dev rw shared:2 - devtmpfs udev rw", "30 1 0:50 / /home rw - nfs4 server:/home rw", "31 1 0:51 / /x rw - fuse.sshfs u@h rw"]
+    lines = [
+        "21 1 0:5 / /dev rw shared:2 - devtmpfs udev rw",
+        "30 1 0:50 / /home rw - nfs4 server:/home rw",
+        "31 1 0:51 / /x rw - fuse.sshfs u@h rw",
+    ]
     (tmp_path / "proc/7/mountinfo").write_text("\n".join(lines) + "\n")
     assert _iommu.remote_mounts(str(tmp_path), "7") == {"30", "31"}

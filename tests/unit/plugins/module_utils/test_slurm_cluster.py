@@ -354,8 +354,8 @@ def test_partition_that_leaves_with_jobs_in_it_is_refused():
     present = {**running("7|ada|debug|gpu1", "8|bob|batch,debug|"), "partitions": ["batch", "debug"]}
     (sentence,) = replanned(nodes, whole, present)
     assert sentence == (
-        "The partition debug is not in slurm_cluster_partitions any more, which would end jobs 7 of ada, 8 of bob: put it back and wait for "
-        "them (scontrol update PartitionName=debug State=DRAIN), or name debug in slurm_cluster_end_jobs_in."
+        "The partition debug is not in slurm_cluster_partitions any more, which would end jobs 7 of ada, 8 of bob: put it back and wait "
+        "for them (scontrol update PartitionName=debug State=DRAIN), or name debug in slurm_cluster_end_jobs_in."
     )
     assert replanned(nodes, whole, present, end_jobs_in=["debug"]) == []
     assert replanned(nodes, whole, {**running("7|ada|batch|gpu1"), "partitions": ["batch", "debug"]}) == [], "an empty one may go"

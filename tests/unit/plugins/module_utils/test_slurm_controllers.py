@@ -67,7 +67,9 @@ def test_newest_record_counts_and_the_jobs_of_one_that_knows_them():
 def test_a_cluster_is_not_renamed():
     """Tried, it cost a restart of slurmctld, and left a second cluster in slurmdbd that no purge took away."""
     (sentence,) = _slurm_controllers.told([controller("c1")], NEW, 256, "chemistry")["errors"]
-    assert sentence.startswith("slurm_cluster_name is chemistry, but c1 runs the cluster physics, and a cluster can't be renamed: set it back")
+    assert sentence.startswith(
+        "slurm_cluster_name is chemistry, but c1 runs the cluster physics, and a cluster can't be renamed: set it back"
+    )
     assert _slurm_controllers.told([controller("c1")], NEW, 256, "physics")["errors"] == []
 
 

@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+import json
+import pwd
+import subprocess
+import sys
+
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import gpu_access_probe
 
@@ -50,21 +55,17 @@ def test_a_denial_that_is_not_the_control_groups_proves_nothing(run, host):
 
 def test_a_host_that_can_not_start_units_says_so(run, host):
     host(unit="")
-    assert "a user's unit: the program did not run there: Failed to connect to bus" in run(gpu_access_probe, files=["/dev/null"])["not_tried"]
+    assert (
+        "a user's unit: the program did not run there: Failed to connect to bus" in run(gpu_access_probe, files=["/dev/null"])["not_tried"]
+    )
 
 
 def test_the_program_tells_an_open_device_from_a_closed_one(tmp_path):
-    import json
-    import subprocess
-    import sys
-
     words = [sys.executable, "-c", gpu_access_probe.PROGRAM, "/dev/null", str(tmp_path / "missing")]
     said = json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout)
     assert said == {"/dev/null": "opens", str(tmp_path / "missing"): "ENOENT"}
 
 
 def test_no_account_has_the_number():
-    import pwd
-
     with pytest.raises(KeyError):
         pwd.getpwuid(gpu_access_probe.stranger())

@@ -22,7 +22,8 @@ def sacctmgr(fake, monkeypatch):
             f"""
 case "$*" in
 *list\\ clusters*) echo demo;;
-*list\\ qos*) echo 'normal|0|DenyOnLimit||1.000000||||||||||||||Normal QOS | of all'; [ -z '{qos}' ] || echo '{qos}|0|DenyOnLimit||1.000000||||||||||||||x';;
+*list\\ qos*) echo 'normal|0|DenyOnLimit||1.000000||||||||||||||Normal QOS | of all'
+    [ -z '{qos}' ] || echo '{qos}|0|DenyOnLimit||1.000000||||||||||||||x';;
 *list\\ associations*) printf '%s\\n' 'root||||1|normal||||||||' 'root|root|||1|||||||||' 'physics|||root|1|||gres/gpu=2||||||' \\
     'old|||root|1||||||{limit}|||' 'old|carol|||1|||||||||';;
 *list\\ accounts*Organization*) printf '%s\\n' 'physics|physics' 'old|a|b';;

@@ -38,7 +38,9 @@ def content(directory: Path) -> dict[str, str]:
 
 def state_of(directory: Path) -> dict[str, str]:
     """The state without what earlier restores kept."""
-    return {name: text for name, text in content(directory).items() if not name.startswith(".deephdc") and not name.startswith("before-restore")}
+    return {
+        name: text for name, text in content(directory).items() if not name.startswith(".deephdc") and not name.startswith("before-restore")
+    }
 
 
 def make_backup(path: Path, files: dict[str, str]) -> Path:

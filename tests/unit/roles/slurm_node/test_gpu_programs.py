@@ -101,7 +101,9 @@ def test_a_file_system_that_hangs_does_not_hang_the_epilog(programs, monkeypatch
     file = tmp_path / "held"
     with file.open("w") as held:
         pid, descriptor = str(os.getpid()), str(held.fileno())
-        mount = next(line for line in Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().splitlines() if line.startswith("mnt_id")).split()[1]
+        mount = next(
+            line for line in Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text().splitlines() if line.startswith("mnt_id")
+        ).split()[1]
         real, stat_of = epilog.read, os.stat
 
         def read(of, name):
