@@ -446,7 +446,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
         "RewriteRule ^ - [R=404,L]",
         # What is left of such names after the others were taken away.
-        f'SetEnvIf "{site["odd"]}" ^ DEEPHDC_FORGED=1',
+        f'SetEnvIf "{site["odd"]}" . DEEPHDC_FORGED=1',
         "RewriteCond %{ENV:DEEPHDC_FORGED} =1",
         "RewriteRule ^ - [R=400,L]",
         'Header always set Strict-Transport-Security "max-age=31536000"',
