@@ -85,3 +85,41 @@ def test_an_application_that_is_down_is_503_and_a_slow_one_is_waited_for(cluster
 def test_what_is_not_declared_does_not_exist(cluster: Cluster):
     for path in ("/", "/apix/", "/server-status", "/icons/", "/cgi-bin/"):
         assert curl(cluster, f"https://front.site.test{path}", token=program_token(cluster)).status in (403, 404)
+
+
+@pytest.mark.parametrize("options", [(), ("--header", "Transfer-Encoding: chunked")], ids=["plain", "chunked"])
+def test_a_body_beyond_the_limit_is_refused_and_one_below_goes_on(cluster: Cluster, options: tuple[str, ...]):
+    """Apache's own limit does nothing for what it passes on."""
+    token = program_token(cluster)
+    cluster.out("idp", "head -c 1000000 /dev/zero >/tmp/small; head -c 5242880 /dev/zero >/tmp/big")
+    sent = ("--request", "POST", "--header", "Expect:", *options)
+    small = curl(cluster, f"{API}/jobs", *sent, "--data-binary", "@/tmp/small", token=token)
+    assert small.status == 200, small.head
+    big = cluster.run(
+        "idp",
+        f"curl --silent --max-time 30 --output /dev/null --write-out '%{{http_code}}' {' '.join(map(repr, sent))} --data-binary @/tmp/big "
+        f"--header 'Authorization: Bearer {token}' {API}/jobs",
+    )
+    # The front may close the connection while the body is still coming.
+    assert big.stdout in ("413", "400", "000"), big.stdout
+
+
+def test_what_an_application_says_of_sessions_and_of_itself_does_not_go_on(cluster: Cluster):
+    answer = curl(cluster, "https://front.site.test/static/hostile", token=program_token(cluster))
+    assert answer.status == 200 and answer.body.strip() == "hostile"
+    head = answer.head.lower()
+    assert "__host-front=" not in head and "mallory" not in head
+    assert "clear-site-data" not in head and "x-powered-by" not in head
+    assert head.count("strict-transport-security") == 1 and "max-age=31536000" in head
+    assert answer.header("server") == "Apache"
+
+
+def test_tls_has_forward_secrecy(cluster: Cluster):
+    ask = "openssl s_client -connect front.site.test:443 -servername front.site.test -tls1_2 -cipher {} </dev/null 2>&1 | grep -c 'Cipher is {}'"
+    for cipher in ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-ECDSA-AES128-GCM-SHA256"):
+        if cluster.run("idp", ask.format(cipher, cipher)).stdout.strip() == "1":
+            break
+    else:
+        raise AssertionError("no cipher with forward secrecy is offered in TLS 1.2")
+    for cipher in ("AES128-SHA", "AES256-GCM-SHA384", "ECDHE-RSA-AES128-SHA", "ECDHE-ECDSA-AES128-SHA", "DHE-RSA-AES128-GCM-SHA256"):
+        assert cluster.run("idp", ask.format(f"{cipher}:@SECLEVEL=0", cipher)).stdout.strip() == "0", cipher
