@@ -79,5 +79,6 @@ def test_an_empty_partition_goes_and_a_named_one_with_its_jobs(cluster: Cluster,
     cluster.playbook(SITE, "--skip-tags", "install,validate", variables=wanted)
     # SLURM ends it, which is what the refusal says; a batch job would begin again once it has its partition.
     cluster.until("gpu1", "pgrep -fc '[s]lurmstepd: .*batch' || true", "0", seconds=90)
-    cluster.out("old", f"scancel {other}")
     cluster.playbook(SITE, "--skip-tags", "install,validate")
+    cluster.out("old", f"scancel {other}")
+    cluster.until("old", "squeue -h | wc -l", "0")
