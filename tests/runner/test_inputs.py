@@ -15,7 +15,7 @@ TREE = Tree(ROOT)
 INPUTS = {name: set(inputs(TREE, name, "trixie")) for name in checks.scenario_names()}
 # Filters that no playbook of ours calls yet, and what they import: their managers are still to come, or users call them.
 CALLED_BY_NO_PLAYBOOK = {
-    *("glue2", "hostlist", "kubernetes", "mesos", "nova_lxd", "slurm", "vfio"),
+    *("glue2", "kubernetes", "mesos", "nova_lxd", "slurm", "vfio"),
     *("_glue2", "_kubernetes", "_mesos", "_nova_lxd", "_vfio"),
 }
 

@@ -115,7 +115,8 @@ def test_what_an_application_says_of_sessions_and_of_itself_does_not_go_on(clust
 
 
 def test_tls_has_forward_secrecy(cluster: Cluster):
-    ask = "openssl s_client -connect front.site.test:443 -servername front.site.test -tls1_2 -cipher {} </dev/null 2>&1 | grep -c 'Cipher is {}'"
+    connect = "openssl s_client -connect front.site.test:443 -servername front.site.test -tls1_2"
+    ask = connect + " -cipher {} </dev/null 2>&1 | grep -c 'Cipher is {}'"
     for cipher in ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-ECDSA-AES128-GCM-SHA256"):
         if cluster.run("idp", ask.format(cipher, cipher)).stdout.strip() == "1":
             break
