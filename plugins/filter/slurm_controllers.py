@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_controllers
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_controllers, _slurm_jobs
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
@@ -16,9 +16,10 @@ def slurm_controllers_told(
     needed_mib: t.Any,
     cluster: str = "",
     accounted: t.Mapping[str, t.Any] | None = None,
+    confirmed: t.Sequence[str] | str | None = None,
 ) -> dict[str, t.Any]:
     """Numbers given on the command line are text, so they are converted here."""
-    return _slurm_controllers.told(results, directory.rstrip("/"), int(needed_mib), cluster, accounted)
+    return _slurm_controllers.told(results, directory.rstrip("/"), int(needed_mib), cluster, accounted, _slurm_jobs.confirmed(confirmed))
 
 
 class FilterModule:

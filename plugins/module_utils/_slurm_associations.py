@@ -289,6 +289,10 @@ def to_set(found: Plan, what: str, present: Attributes, declared: Attributes, pu
     """What has to be set on something that exists; what is not declared is taken back with purge, else told."""
     wrong = differences(present, declared)
     strange = undeclared(present, declared)
+    if strange.get("GrpSubmitJobs") == CLOSED["GrpSubmitJobs"]:
+        # A purge closed it when the policy did not name it; now it does.
+        wrong["GrpSubmitJobs"] = None
+        del strange["GrpSubmitJobs"]
     if purge:
         wrong.update(dict.fromkeys(strange))
     elif strange:
@@ -362,6 +366,10 @@ def plan_users(found: Plan, cluster: str, present: State, declared: State, purge
         if wrong:
             found.change(what, present.users[account, user], wrong)
             changed.put([f"account={account}", *words(wrong)], user)
+    for (account, user), now_set in present.users.items():
+        if account in declared.elsewhere and (account, user) not in declared.users and now_set.get("GrpSubmitJobs") == "0":
+            found.change(f"user {user} in {account}", now_set, {"GrpSubmitJobs": None})
+            changed.put([f"account={account}", *words({"GrpSubmitJobs": None})], user)
     for user, account in first.items():
         now = present.default.get(user, account)
         stays = not purge or (now, user) in declared.users or now in declared.elsewhere

@@ -17,10 +17,12 @@ def told(
     needed_mib: int,
     cluster: str = "",
     accounted: t.Mapping[str, t.Any] | None = None,
+    confirmed: t.Collection[str] = (),
 ) -> dict[str, t.Any]:
     """One view of what slurm_record_info returned in a loop over the controllers.
 
     cluster: slurm_cluster_name. accounted: what slurm_database_info returned, nothing where it could not be asked.
+    confirmed: names from slurm_cluster_end_jobs_in; the cluster's own lets it begin without a state.
     Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), partitions (of the
     present configuration), jobs (as _slurm_jobs.summary, None where slurmctld does not answer),
     errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals) and move: empty, or where the
@@ -62,9 +64,31 @@ def told(
         "partitions": list(dict.fromkeys(name for result in answers.values() for name in result["partitions"])),
         "jobs": known_jobs(answers.values()),
         "errors": errors,
-        "lost": [] if sources else loss_errors(states, directory) or stranger_errors(states, cluster, accounted or {}),
+        "lost": lost(states, directory, cluster, accounted or {}, confirmed) if not sources else [],
         "move": move,
     }
+
+
+def lost(
+    states: t.Mapping[str, t.Mapping[str, t.Any]],
+    directory: str,
+    cluster: str,
+    accounted: t.Mapping[str, t.Any],
+    confirmed: t.Collection[str],
+) -> list[str]:
+    """Why slurmctld would not know the cluster's jobs."""
+    errors = moved_errors(states) or loss_errors(states, directory)
+    return errors or ([] if cluster in confirmed else stranger_errors(states, cluster, accounted))
+
+
+def moved_errors(states: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """Controllers whose state is out of date, as it was moved to another host."""
+    return [
+        f"{host} is in slurm_controllers, but its state moved to {state['moved_to']}, and {LOSS} that began since: put {state['moved_to']} "
+        "back, or move the state with the playbook slurm_move_controller."
+        for host, state in states.items()
+        if state.get("moved_to")
+    ]
 
 
 def known_jobs(answers: t.Iterable[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.Any] | None:
@@ -77,7 +101,7 @@ def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
     """Controllers whose cluster has another name: slurmctld refuses its state then, and slurmdbd would keep the old one's jobs apart."""
     return [
         f"slurm_cluster_name is {cluster}, but {host} runs the cluster {name}, and a cluster can't be renamed: set it back to {name}. "
-        "A new cluster of another name begins on hosts from which the old one was removed (playbook slurm_uninstall)."
+        "A new cluster of another name begins on hosts that have neither the slurm.conf nor the state of this one."
         for host, name in names.items()
         if cluster and name and name != cluster
     ]
@@ -91,7 +115,8 @@ def stranger_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], cluster: str,
     return [
         f"The cluster {cluster} has run {known['jobs']} jobs, its slurmctld was last at {known.get('control_host') or 'an unknown address'}"
         f", but {' and '.join(states)} in slurm_controllers {'have' if len(states) > 1 else 'has'} no state of it, and {LOSS}: put the "
-        "former controller back, move it with the playbook slurm_move_controller, or bring a backup back with slurm_restore."
+        "former controller back, move it with the playbook slurm_move_controller, or bring a backup back with slurm_restore. To begin "
+        f"without its jobs, name {cluster} in slurm_cluster_end_jobs_in."
     ]
 
 

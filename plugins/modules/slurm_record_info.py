@@ -38,6 +38,10 @@ options:
     description: The file in which slurmctld's unit notes the state directory that slurmctld was started with last.
     type: path
     default: /var/lib/deephdc/slurm_state
+  moved:
+    description: The file in which the playbook slurm_move_controller notes to which host the state of this one moved.
+    type: path
+    default: /var/lib/deephdc/slurm_moved
   user:
     description:
       - The user that slurmctld runs as.
@@ -83,7 +87,7 @@ state:
     - Whether slurmctld runs (C(runs)) and its directory has a state (C(has_state)), where that was copied from (C(copied_from)),
       who else owns the directory (C(foreign)), how much is free there (C(free_mib)).
     - The directory of the present configuration (C(former)), which state it has (C(former_is)) and its size (C(former_mib)).
-    - With which directory slurmctld was started last (C(started_with)).
+    - With which directory slurmctld was started last (C(started_with)), and to which host the state was moved (C(moved_to)).
   type: dict
   returned: always
 """
@@ -118,6 +122,7 @@ def main() -> None:
             "state_directory": {"type": "path", "default": "/var/lib/slurm/slurmctld"},
             "conf": {"type": "path", "default": "/etc/slurm/slurm.conf"},
             "stamp": {"type": "path", "default": "/var/lib/deephdc/slurm_state"},
+            "moved": {"type": "path", "default": "/var/lib/deephdc/slurm_moved"},
             "user": {"type": "str", "default": "slurm"},
         },
         supports_check_mode=True,
@@ -139,7 +144,11 @@ def main() -> None:
         cluster=cluster,
         partitions=partitions,
         jobs=jobs(module) if partitions else _slurm_jobs.summary(""),
-        state={**state, "runs": module.run_command(["systemctl", "is-active", "--quiet", "slurmctld"])[0] == 0},
+        state={
+            **state,
+            "moved_to": _slurm_state.read(module.params["moved"]).strip(),
+            "runs": module.run_command(["systemctl", "is-active", "--quiet", "slurmctld"])[0] == 0,
+        },
     )
 
 

@@ -55,6 +55,14 @@ options:
     description: Do not restore a backup again that was restored here, also where SLURM has worked with it since.
     type: bool
     default: false
+  resume:
+    description:
+      - Parts of which a killed run has restored some, as an earlier call with O(only_check) returned them in RV(begun).
+      - They may be replaced although something was started since.
+    type: list
+    elements: str
+    choices: [database, state]
+    default: []
   only_check:
     description: Check the backup and what is there, restore nothing.
     type: bool
@@ -79,17 +87,25 @@ restored:
   elements: str
   returned: always
   sample: [database, state]
+begun:
+  description: What a killed run of this backup has begun to restore, and nothing has worked with since.
+  type: list
+  elements: str
+  returned: always
 manifest:
   description: The backup's manifest.
   type: dict
   returned: always
 """
 
+import contextlib
 import json
 import os
 import pwd
 import shlex
 import tarfile
+import time
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_backup as backup
@@ -98,6 +114,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_databa
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of, step_error
 
 NOTE = "/var/lib/deephdc/slurm_restored"
+# Where the playbook slurm_move_controller notes that the state of this host is out of date.
+MOVED = "/var/lib/deephdc/slurm_moved"
 USER = "slurm"
 REMEDY = "to go on with what is there, run the playbook slurm; to replace it, set slurm_restore_overwrite to the cluster's name"
 # Tables that slurmdbd itself fills and empties, without any job.
@@ -131,6 +149,14 @@ def stop(module: AnsibleModule, unit: str) -> None:
         raise ValueError(f"{unit} does not stop: {' '.join(err.split()) or 'it is still active'}")
 
 
+def used_since_note(module: AnsibleModule, unit: str) -> bool:
+    """Whether a unit runs, or has been started since the note was written."""
+    out = module.run_command(["systemctl", "show", "-P", "ActiveEnterTimestampMonotonic", unit])[1].strip()
+    started = time.time() - time.monotonic() + int(out) / 1e6 if out.isdecimal() and int(out) else 0.0
+    active = module.run_command(["systemctl", "is-active", "--quiet", unit])[0] == 0
+    return active or started > os.stat(NOTE).st_mtime
+
+
 def rows_of_jobs(rows: dict[str, int]) -> str:
     """What changes in the database as soon as a cluster works with it."""
     return json.dumps({table: count for table, count in sorted(rows.items()) if not table.endswith(OWN_TABLES)})
@@ -148,6 +174,7 @@ class Part:
     """The database or the state: what is there, and how a backup takes its place."""
 
     name = ""
+    unit = ""
 
     def __init__(self, module: AnsibleModule, path: str, manifest: dict, identity: str) -> None:
         self.module, self.path, self.manifest, self.identity = module, path, manifest, identity
@@ -161,14 +188,22 @@ class Part:
         raise NotImplementedError
 
     def begun(self) -> bool:
-        """Whether a killed run of the same backup is to be completed."""
-        return False
+        """Whether a killed run of the same backup is to be completed: nothing has worked with what it left."""
+        return noted().get(self.name) == {"backup": self.identity, "was": ""} and not used_since_note(self.module, self.unit)
+
+    def confirmed(self) -> bool:
+        """Whether what is there may be replaced."""
+        return self.module.params["overwrite"] or self.name in self.module.params["resume"] or self.begun()
 
     def restore(self) -> None:
         raise NotImplementedError
 
     def restore_noted(self) -> None:
         """Restore, and note first that it is under way and then what it was when it was done."""
+        stop(self.module, self.unit)
+        # Asked again, as MariaDB may have been down when the run was checked.
+        if not self.confirmed() and self.loss():
+            raise ValueError(f"{self.loss()}: {REMEDY}")
         note(self.name, self.identity, "")
         self.restore()
         note(self.name, self.identity, self.is_there())
@@ -176,6 +211,7 @@ class Part:
 
 class DatabasePart(Part):
     name = "database"
+    unit = "slurmdbd"
 
     def is_there(self) -> str:
         return rows_of_jobs(rows_there(self.module))
@@ -185,11 +221,7 @@ class DatabasePart(Part):
         return f"the accounting database has {jobs} jobs already, which would be lost" if jobs else ""
 
     def restore(self) -> None:
-        stop(self.module, "slurmdbd")
         database = Database(self.module)
-        # Asked again, as MariaDB may have been down when the run was checked.
-        if self.loss() and not self.module.params["overwrite"]:
-            raise ValueError(f"{self.loss()}: {REMEDY}")
         database.query(f"drop database if exists `{database.name}`; create database `{database.name}`")
         client = " ".join(shlex.quote(word) for word in [*database.client(), database.name])
         command = f"set -o pipefail; gzip -dc {shlex.quote(os.path.join(self.path, backup.DUMP))} | {client}"
@@ -208,6 +240,7 @@ class DatabasePart(Part):
 
 class StatePart(Part):
     name = "state"
+    unit = "slurmctld"
 
     @property
     def directory(self) -> str:
@@ -224,21 +257,26 @@ class StatePart(Part):
 
     def begun(self) -> bool:
         with _slurm_state.as_user(USER):
-            return _slurm_restored_state.under_way(self.directory) == self.identity
+            under_way = _slurm_restored_state.under_way(self.directory)
+        return under_way == self.identity if under_way else super().begun()
 
     def restore(self) -> None:
-        stop(self.module, "slurmctld")
+        # First, because what follows ends with a whole state.
+        bring_configuration(
+            os.path.join(self.path, backup.CONFIGURATION), replaced={backup.RECORD} if self.module.params["once"] else set()
+        )
         if not os.path.isdir(self.directory):
             slurm = pwd.getpwnam(USER)
             os.makedirs(self.directory, mode=0o700)
             os.chown(self.directory, slurm.pw_uid, slurm.pw_gid, follow_symlinks=False)
         with open(os.path.join(self.path, backup.STATE), "rb") as archive, _slurm_state.as_user(USER):
             _slurm_restored_state.put(archive, self.directory, self.identity)
-        bring_configuration(os.path.join(self.path, backup.CONFIGURATION))
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(MOVED)
 
 
-def bring_configuration(archive: str) -> None:
-    """Write the files of the archive that this host does not have, with their modes and owners' names."""
+def bring_configuration(archive: str, replaced: t.Collection[str]) -> None:
+    """Write the files of the archive that this host does not have, with their modes and owners' names. replaced: those that it may have."""
     with tarfile.open(archive, "r:gz") as tar:
         for member in _slurm_restored_state.members(tar):
             target = os.path.normpath(os.path.join("/", member.name))
@@ -249,7 +287,7 @@ def bring_configuration(archive: str) -> None:
                     os.chown(target, user.pw_uid, user.pw_gid)
                 continue
             source = tar.extractfile(member)
-            if os.path.lexists(target) or source is None:
+            if source is None or (os.path.lexists(target) and target not in replaced):
                 continue
             partial = f"{target}.deephdc-partial"
             _slurm_restored_state.remove(partial)  # what a killed run left
@@ -260,7 +298,7 @@ def bring_configuration(archive: str) -> None:
 
 def refusal(part: Part) -> str:
     """Why a part is not restored, empty where it may be."""
-    if part.module.params["overwrite"] or part.begun():
+    if part.confirmed():
         return ""
     loss = part.loss()
     if not loss:
@@ -290,6 +328,7 @@ def main() -> None:
             "version": {"type": "str", "required": True},
             "overwrite": {"type": "bool", "default": False},
             "once": {"type": "bool", "default": False},
+            "resume": {"type": "list", "elements": "str", "choices": ["database", "state"], "default": []},
             "only_check": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
@@ -315,6 +354,7 @@ def main() -> None:
             raise ValueError(refused[0])
     except (OSError, ValueError) as error:
         module.fail_json(msg=str(error))
+    begun = [part.name for part in todo if part.begun()]
     if todo and not module.check_mode and not module.params["only_check"]:
         try:
             for part in todo:
@@ -322,7 +362,7 @@ def main() -> None:
         except (OSError, ValueError) as error:
             module.fail_json(msg=f"The backup was not restored completely, run again when this is repaired: {error}.")
     changed = bool(todo) and not module.params["only_check"]
-    module.exit_json(changed=changed, restored=[part.name for part in todo], manifest=manifest)
+    module.exit_json(changed=changed, restored=[part.name for part in todo], begun=begun, manifest=manifest)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ OURS = (
     *("slurm_gateway_", "slurm_glue2_", "slurm_metrics_", "slurm_move_", "slurm_mpi_", "slurm_packages_", "slurm_remove_", "slurm_rest_"),
     *("slurm_restore_", "slurm_status_", "slurm_uninstall_", "slurm_zabbix_"),
 )
+# Former names of variables: one that is still set would be ignored without a word.
+RENAMED = {"slurm_login_gpus": "gpu_access_users", "slurm_login_devices": "gpu_access_devices"}
 # Names of other projects all the same, here NVIDIA's DeepOps.
 OTHERS = frozenset(("slurm_cluster_install_cuda", "slurm_cluster_install_nvidia_driver", "slurm_cluster_install_openmpi"))
 NO_VARIABLE = "is no variable of deephdc.accelerators"
@@ -94,6 +96,9 @@ def judge(names: t.Mapping[str, t.Sequence[str]], site: t.Collection[str]) -> di
     for name in sorted(set(names) - ours - OTHERS - set(site)):
         hosts = sorted(names[name])
         where = f"set for {', '.join(hosts[:3])}{f' and {len(hosts) - 3} more' if len(hosts) > 3 else ''}"
+        if name in RENAMED:
+            found["errors"].append(f"{name} ({where}) is called {RENAMED[name]} now: rename it.")
+            continue
         meant = nearest(name, ours, SURE)
         prefix = next((one for one in OURS if name.startswith(one)), "")
         if prefix:

@@ -82,6 +82,13 @@ def test_it_moves_under_a_running_job_though_runs_are_killed(cluster: Cluster, j
     assert len(opened(cluster, "gpu1", other)) == 1, "the running job keeps its GPU"
 
 
+def test_the_former_controller_is_not_taken_again_by_mistake(cluster: Cluster, job: str):
+    """An older inventory: its state is whole, and every job that began since would end."""
+    said = cluster.playbook(SITE, succeeds=False)
+    assert "old is in slurm_controllers, but its state moved to new" in " ".join(said.split())
+    assert changed(said) == []
+
+
 def test_the_job_ends_as_it_should_and_is_accounted(cluster: Cluster, job: str, moved: tuple[str]):
     """Its processes know only the former controller's address."""
     tell(cluster, "gpu1", job)

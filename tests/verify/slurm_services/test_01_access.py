@@ -194,4 +194,6 @@ def test_the_proof_fails_where_a_gpu_is_open_outside_of_jobs(cluster: Cluster):
     # YAML doubles the apostrophe of "user's".
     assert "gpu[1-2]: GPUs are closed in a user''s unit and cron.service and atd.service" in " ".join(said.split())
     assert leftovers(cluster) == {"cron": [], "at": [], "unit": []}
-    assert cluster.out("gpu1", "systemctl list-units --all --no-legend 'run-[ru]*.service' 'user-60*' | wc -l") == "0", "the proof left something"
+    assert cluster.out("gpu1", "systemctl list-units --all --no-legend 'run-[ru]*.service' 'user-60*' | wc -l") == "0", (
+        "the proof left something"
+    )

@@ -51,6 +51,10 @@ def test_an_unknown_one_that_begins_like_ours_is_refused_and_a_vague_one_told():
     assert judge("oidc_proxy_zzz", site=["oidc_proxy_zzz"])["errors"] == []
 
 
+def test_a_former_name_is_refused():
+    assert judge("slurm_login_gpus")["errors"] == ["slurm_login_gpus (set for gpu1) is called gpu_access_users now: rename it."]
+
+
 def test_every_variable_of_ours_is_known():
     assert {"slurm_cluster_name", "munge_key", "oidc_proxy_hosts", "slurm_drain_nodes", "site_check_own"} - _own_variables.known() <= {
         "oidc_proxy_hosts"

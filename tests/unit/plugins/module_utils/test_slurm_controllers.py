@@ -85,6 +85,13 @@ def test_a_controller_without_the_state_of_a_cluster_that_ran_jobs_is_refused():
     for known in ({}, {"clusters": {}}, {"clusters": {"physics": {"jobs": 0}}}, {"clusters": {"other": {"jobs": 3}}}):
         assert _slurm_controllers.told([fresh], NEW, 256, "physics", known)["lost"] == []
     assert _slurm_controllers.told([controller("c1"), fresh], NEW, 256, "physics", accounted)["lost"] == [], "c1 has it"
+    assert _slurm_controllers.told([fresh], NEW, 256, "physics", accounted, ["physics"])["lost"] == [], "confirmed by its name"
+
+
+def test_a_controller_whose_state_moved_away_is_refused():
+    """Its state is whole, but of months ago: every job that began since would end."""
+    (sentence,) = told(controller("c1", moved_to="c2"))["lost"]
+    assert sentence.startswith("c1 is in slurm_controllers, but its state moved to c2, ") and "put c2 back" in sentence
 
 
 def test_one_that_is_down_is_left():

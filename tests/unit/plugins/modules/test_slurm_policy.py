@@ -93,6 +93,15 @@ def test_what_waits_for_its_jobs_takes_no_new_ones(run, fake, sacctmgr):
     assert (result["closed"], result["changed"], len(changes(fake))) == ([], False, before)
 
 
+def test_who_is_named_again_may_submit_again(run, fake, sacctmgr):
+    """With and without purge: a user whom a purge had closed stayed closed, and the run was green."""
+    sacctmgr(limit="0")
+    policy = {"accounts": [{"name": "physics", "limits": {"gpus": 2}}, {"name": "old"}]}
+    result = run(slurm_policy, cluster="demo", policy=policy)
+    assert result["updated"] == ["account old"]
+    assert "sacctmgr --immediate --quiet modify account where name=old cluster=demo set GrpSubmitJobs=-1" in changes(fake)
+
+
 def test_a_qos_stays_when_the_controller_does_not_name_those_of_its_partitions(run, fake, sacctmgr):
     """squeue answered, scontrol did not: slurmctld would not have started again."""
     sacctmgr(qos="extra")

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,9 @@ def make_backup(path: Path, files: dict[str, str]) -> Path:
 @pytest.fixture
 def site(tmp_path, monkeypatch, fake):
     monkeypatch.setattr(slurm_restore, "NOTE", str(tmp_path / "noted/slurm_restored"))
+    monkeypatch.setattr(slurm_restore, "MOVED", str(tmp_path / "noted/slurm_moved"))
     monkeypatch.setattr(slurm_restore, "USER", getpass.getuser())
-    monkeypatch.setattr(slurm_restore, "bring_configuration", lambda _archive: None)
+    monkeypatch.setattr(slurm_restore, "bring_configuration", lambda _archive, replaced: None)
     monkeypatch.setattr(os, "sync", lambda: None)  # of all file systems of this machine
     fake("systemctl", 'case "$1" in is-active) exit 3;; esac')
     return fill(tmp_path / "state", FORMER)
@@ -148,6 +150,22 @@ def test_a_kill_at_any_step_leaves_a_state_that_the_next_run_completes(restore, 
         assert FORMER in former, (step, former)
         assert not [name for name in _slurm_restored_state.STEPS if (site / name).exists()], step
     assert kills > 8, "the test killed nothing"
+
+
+def test_a_kill_after_the_last_step_and_before_the_note_is_completed_without_another_confirmation(restore, site, saved, tmp_path, fake):
+    """The state is whole then, but nobody has noted it: a refusal would send the operator away."""
+    restore(overwrite=True)
+    noted = tmp_path / "noted/slurm_restored"
+    entry = json.loads(noted.read_text())["state"]
+    noted.write_text(json.dumps({"state": {**entry, "was": ""}}))
+    assert restore(only_check=True)["begun"] == ["state"]
+    assert restore()["restored"] == ["state"]
+    noted.write_text(json.dumps({"state": {**entry, "was": ""}}))
+    later = int((time.monotonic() + 5) * 1e6)
+    fake("systemctl", f'case "$1" in is-active) exit 3;; show) echo {later};; esac')
+    refused = restore()
+    assert refused["failed"] and "a restore of this backup was not finished" in refused["msg"], "slurmctld has worked with it since"
+    assert restore(resume=["state"])["restored"] == ["state"]
 
 
 def test_slurmctld_does_not_start_while_a_restore_is_under_way(tmp_path):
