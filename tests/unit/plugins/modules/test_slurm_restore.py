@@ -113,6 +113,19 @@ def test_a_unit_that_does_not_stop_ends_the_restore_and_leaves_no_note_that_hide
     assert state_of(site) == expected(SAVED)
 
 
+def killed_after(renames, rename):
+    """A rename that ends its caller after so many that succeed."""
+    done = []
+
+    def limited(*paths):
+        if len(done) == renames:
+            raise Killed
+        done.append(paths)
+        rename(*paths)
+
+    return limited
+
+
 @pytest.mark.parametrize("again", ["the same", "another"])
 def test_a_kill_at_any_step_leaves_a_state_that_the_next_run_completes(restore, site, saved, tmp_path, monkeypatch, again):
     other = make_backup(tmp_path / "20261102T000000Z", {**SAVED, "job_state": "other"})
@@ -123,15 +136,7 @@ def test_a_kill_at_any_step_leaves_a_state_that_the_next_run_completes(restore, 
             path.rmdir() if path.is_dir() else path.unlink()
         fill(site, FORMER)
         (tmp_path / "noted/slurm_restored").unlink(missing_ok=True)
-        left = [step]
-
-        def rename(*paths, left=left):
-            if left[0] == 0:
-                raise Killed
-            left[0] -= 1
-            real(*paths)
-
-        monkeypatch.setattr(_slurm_restored_state.os, "rename", rename)
+        monkeypatch.setattr(_slurm_restored_state.os, "rename", killed_after(step, real))
         killed = False
         try:
             with (saved / "state.tar.gz").open("rb") as archive:
