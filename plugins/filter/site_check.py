@@ -6,8 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible.errors import AnsibleError
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _own_variables
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+
+# What ansible-core calls an encrypted value, from 2.19 on and before.
+VAULTED = ("EncryptedString", "AnsibleVaultEncryptedUnicode")
 
 
 def site_check_variables(hostvars: t.Any, hosts: t.Sequence[str], own: t.Sequence[str] | str | None = None) -> dict[str, list[str]]:
@@ -17,7 +21,37 @@ def site_check_variables(hostvars: t.Any, hosts: t.Sequence[str], own: t.Sequenc
         for name in hostvars.raw_get(host):
             if not name.startswith(("_", "ansible_")):
                 names.setdefault(name, []).append(host)
-    return _own_variables.judge(names, own.split(",") if isinstance(own, str) else own or ())
+    found = _own_variables.judge(names, own.split(",") if isinstance(own, str) else own or ())
+    found["errors"] += unreadable(hostvars, {name: names[name] for name in sorted(names) if name in _own_variables.known()})
+    return found
+
+
+def unreadable(hostvars: t.Any, names: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """Variables of ours that the vault's password does not open: in the middle of a task, Ansible would not say which."""
+    errors = []
+    for name, hosts in names.items():
+        # One that all hosts have from the same file is the same object.
+        values = {id(value): (host, value) for host, value in ((host, hostvars.raw_get(host)[name]) for host in hosts)}
+        for host, value in values.values():
+            try:
+                for secret in encrypted(value):
+                    str(secret)
+            except AnsibleError as error:
+                why = str(error).splitlines()[0].rstrip(".")
+                errors.append(f"{name} (set for {host}) can't be read: {why}. Is it the right vault password?")
+    return errors
+
+
+def encrypted(value: t.Any) -> t.Iterator[t.Any]:
+    """The encrypted values in a variable."""
+    if type(value).__name__ in VAULTED:
+        yield value
+    elif isinstance(value, t.Mapping):
+        for part in value.values():
+            yield from encrypted(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from encrypted(part)
 
 
 def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequence[str]) -> list[str]:

@@ -33,10 +33,10 @@ def member_facts(hostvars: t.Any, host: str) -> dict[str, t.Any]:
 
 def slurm_members_without_facts(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str]) -> list[str]:
     """Members outside of this run of which nothing is known yet."""
-    nodes = set(groups.get("slurm_nodes", []))
+    nodes, here = set(groups.get("slurm_nodes", [])), set(in_play)
     missing = []
     for host in _slurm_inventory.member_names(groups):
-        if host not in in_play:
+        if host not in here:
             facts = member_facts(hostvars, host)
             if "hostname" not in facts or "memtotal_mb" not in facts or (host in nodes and "accelerators" not in facts):
                 missing.append(host)
@@ -96,6 +96,15 @@ def slurm_cluster_plan(
     ]
     if not errors:
         errors = _slurm_inventory.same({host: str(address) for host, address in addresses.items()}, "address")
+        errors += _slurm_inventory.strange_addresses(
+            {host: str(hostvars[host]["slurm_cluster_address"]) for host in facts if hostvars[host].get("slurm_cluster_address")}, facts
+        )
+    errors += [
+        f"ansible_python_interpreter of {host} does not see the distribution's Python packages, which are needed to make the database: "
+        "set it to /usr/bin/python3."
+        for host in databases
+        if (hostvars[host].get("__slurm_cluster_packages") or {}).get("distribution_python") is False
+    ]
     errors += [
         f"slurm_cluster_accept_hardware names {host}, which is not in slurm_nodes."
         for host in accepted_hosts(cluster["accept_hardware"])

@@ -20,6 +20,9 @@ SCHEDULABLE_KINDS = ("gpu", "accelerator")
 # Kernel drivers that hold a device without letting a job compute on it, and what that means for the reader.
 _USELESS_DRIVERS = {
     "nouveau": "it is bound to nouveau, which can't run compute jobs; the vendor's kernel driver is missing or was loaded too late",
+    "NovaCore": "it is bound to nova, which can't run compute jobs; the vendor's kernel driver is missing or was loaded too late",
+    "nova": "it is bound to nova, which can't run compute jobs; the vendor's kernel driver is missing or was loaded too late",
+    "radeon": "it is bound to radeon, which can't run compute jobs; they need amdgpu",
     "vfio-pci": "it is bound to vfio-pci, that is reserved for virtual machines",
     "pci-stub": "it is bound to pci-stub, that is reserved for virtual machines",
     "xen-pciback": "it is bound to xen-pciback, that is reserved for virtual machines",

@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 # Intel's graphics with memory of its own: DG1, Alchemist and Flex, Ponte Vecchio (Max), Battlemage. All others are part of a CPU.
 _INTEL_COMPUTE_IDS = re.compile(r"(490[5-9]|56[0-9a-f]{2}|0bd[0-9a-f]|0b69|e2[0-9a-f]{2})\Z")
 
-# AMD's cards since GCN 2 and Vega 20. What is below is a server's management graphics or too old to
-# compute with, what is named here otherwise (13xx, 15xx, 16xx, 19xx, 98xx, 99xx) is part of a CPU.
-_AMD_COMPUTE_IDS = re.compile(r"(6[6-9a-f]|7[0-9a-f])[0-9a-f]{2}\Z")
+# AMD's cards since GCN 2: Vega 20; Hawaii and Polaris; Vega 10; Tonga; Vega 12; Polaris 20; Fiji, Navi and all Instinct since MI100.
+# What lies between is Radeon HD 5000 to 8000 and older, too old to compute with, and mostly the console of a server;
+# what is named here otherwise (13xx, 15xx, 16xx, 19xx, 98xx, 99xx) is part of a CPU.
+_AMD_COMPUTE_IDS = re.compile(r"(66a[0-9a-f]|67[a-f][0-9a-f]|68[67][0-9a-f]|69[23a][0-9a-f]|6fdf|7[3-7][0-9a-f]{2})\Z")
 
 PROBLEMS = (
     "driver_mismatch",
@@ -65,7 +66,8 @@ def kind_of(ids):
 
     - gpu: a display controller (PCI class 03) of NVIDIA, or of AMD or Intel if it is a card: graphics that is part of a CPU
       is a console. Also a processing accelerator (class 12) that is known as a GPU, such as an MI300X.
-    - accelerator: any other processing accelerator (class 12) or co-processor (class 0b40).
+    - accelerator: any other processing accelerator (class 12) or co-processor (class 0b40), but Intel's, which are QuickAssist:
+      they encrypt and compress.
     - console: any other display controller: ASPEED, Matrox, Cirrus, virtio, QXL, Bochs, VMware ...
     """
     class_ = ids["class"] or ""
@@ -80,7 +82,7 @@ def kind_of(ids):
         is_compute_gpu = vendor_id == NVIDIA
     if class_.startswith(("03", "12")) and is_compute_gpu:
         return "gpu"
-    if class_.startswith(("12", "0b40")):
+    if class_.startswith("12") or (class_.startswith("0b40") and vendor_id != INTEL):
         return "accelerator"
     if class_.startswith("03"):
         return "console"

@@ -15,6 +15,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_plan imp
 # The day in shadow(5) on which our disabled accounts ended: 1970-01-03. An administrator's own mark is another one
 # (0 and 1 are what manuals name), and is never taken back.
 ENDED = 2
+# The kernel takes no argument of more than 128 KiB (MAX_ARG_STRLEN).
+LONGEST = 100_000
 NOLOGIN = "/usr/sbin/nologin"
 
 
@@ -113,8 +115,13 @@ def member_steps(
     shall = [name for name in now if name not in ours] + [name for name in wanted["members"] if name in usable]
     if set(shall) == set(now):
         return
-    found.commands.append(["gpasswd", "--members", ",".join(shall), wanted["name"]])
     gone, new = sorted(set(now) - set(shall)), sorted(set(shall) - set(now))
+    listed = ",".join(shall)
+    if len(listed) < LONGEST:
+        found.commands.append(["gpasswd", "--members", listed, wanted["name"]])
+    else:
+        found.commands += [["gpasswd", "--delete", name, wanted["name"]] for name in gone]
+        found.made += [f"m {name} {wanted['name']}" for name in new]
     found.say(
         "\n".join(f"{name} in group {wanted['name']}" for name in gone),
         "\n".join(f"{name} in group {wanted['name']}" for name in new),

@@ -48,12 +48,24 @@ def passed_through(accelerators: Sequence[Accelerator]) -> List[Accelerator]:
 
     :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
     """
-    return [device for device in assignable(accelerators) if device.get("driver") == "vfio-pci" or (device.get("sriov") or {}).get("is_vf")]
+    # Graphics that somebody bound to vfio-pci are not the host's console any more.
+    listed = [
+        dict(device, kind="gpu")
+        if isinstance(device, Mapping) and device.get("kind") == "console" and device.get("driver") == "vfio-pci"
+        else device
+        for device in accelerators
+    ]
+    return [device for device in assignable(listed) if device.get("driver") == "vfio-pci" or (device.get("sriov") or {}).get("is_vf")]
 
 
 def ids(device: Accelerator) -> str:
     """Vendor and device id, as ``lspci -d`` takes them."""
     return "{0}:{1}".format(device["vendor_id"], device["device_id"])
+
+
+def with_class(device: Accelerator) -> str:
+    """Vendor, device id and class, as oned compares them with PCI_FILTER."""
+    return "{0}:{1}".format(ids(device), str(device.get("class") or "")[:4])
 
 
 def pci_filters(accelerators: Sequence[Accelerator]) -> List[str]:
@@ -152,18 +164,41 @@ def host_attributes(
 
 
 def hidden_by(template: Mapping[str, Any], cluster: Mapping[str, Any], devices: Iterable[str]) -> Optional[str]:
-    """Why PCI_FILTER of the host or its cluster keeps a wanted device (vendor:device) away; None where none does."""
+    """Why PCI_FILTER of the host or its cluster keeps a wanted device (vendor:device:class) away; None where none does."""
     for owner, attributes in (("host", template), ("cluster", cluster)):
-        patterns = split(attributes.get("PCI_FILTER"))
-        if not patterns:
+        given = str(attributes.get("PCI_FILTER") or "")
+        if not given:
             continue
         for device in devices:
-            if not any(covers(pattern, device) for pattern in patterns):
-                return "its {0} has PCI_FILTER {1}, which hides {2}: add {2} there, or empty PCI_FILTER".format(
-                    owner, ",".join(patterns), device
+            if not any(shows(pattern, device) for pattern in given.split(",")):
+                return "its {0} has PCI_FILTER {1}, which hides {2}: add {2} there, in small letters, or empty PCI_FILTER".format(
+                    owner, given, device
                 )
         return None  # the cluster's counts only where the host has none
     return None
+
+
+def shows(pattern: str, device: str) -> bool:
+    """Whether a pattern of PCI_FILTER lets a device (vendor:device:class) through, as oned judges: it knows no other case, and takes
+    what is empty or left out for any."""
+    parts = [part.strip() if part else "*" for part in pattern.split(":")[:3]]
+    return all(part in ("*", own) for part, own in zip(parts, device.split(":")))
+
+
+def unguarded(hosts: Iterable[Mapping[str, Any]], clusters: Mapping[str, Mapping[str, Any]]) -> List[str]:
+    """Names of KVM hosts of the pool that show whatever pci.conf lets through, as neither they nor their cluster narrow it.
+
+    :param hosts: objects of the pool: NAME, VM_MAD, CLUSTER_ID and TEMPLATE.
+    :param clusters: attributes of clusters by id.
+    """
+    found = []
+    for host in hosts:
+        own = host["TEMPLATE"] if isinstance(host.get("TEMPLATE"), Mapping) else {}
+        of_cluster = clusters.get(str(host.get("CLUSTER_ID")), {})
+        narrowed = any(owner.get(name) for owner in (own, of_cluster) for name in ("PCI_SHORT_ADDRESS", "PCI_FILTER"))
+        if host.get("VM_MAD") in ("kvm", "qemu") and not narrowed:
+            found.append(str(host.get("NAME")))
+    return sorted(found)
 
 
 def split(value: Any) -> List[str]:
@@ -304,7 +339,7 @@ def plan(hostvars: Mapping[str, Mapping[str, Any]], members: Sequence[str], temp
                 "member": member,
                 "name": str(variables.get("opennebula_host_name") or member),
                 "addresses": addresses(offered),
-                "devices": sorted({ids(device) for device in offered}),
+                "devices": sorted({with_class(device) for device in offered}),
             }
         )
     names = [host["name"] for host in hosts]

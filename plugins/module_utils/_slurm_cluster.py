@@ -150,7 +150,7 @@ def plan(
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), gres_kinds (GresTypes), devices (node name to
     its gres devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
-    files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
+    files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster), closed (partitions that those may not use),
     copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
     """
     whole: list[_slurm_conf.PlannedNode] = []
@@ -175,6 +175,8 @@ def plan(
     every = [*whole]
     for node in cloud:
         every.append({**node, "devices": gres_devices(node["name"], node["accelerators"]), "sharing": "exclusive"})
+    if not any(node["devices"] for node in every):
+        warnings.append("No node has a GPU that SLURM can schedule. If there should be one, look at it with the module gpu_facts.")
     named = {node["name"] for node in every}
     now = {"partitions": [], "jobs": _slurm_jobs.summary(""), "leaving": [], **(present or {})}
     allowed = _slurm_jobs.confirmed(cluster.get("end_jobs_in"))
@@ -209,6 +211,7 @@ def plan(
         "files": files,
         "record": _slurm_devices.record(whole),
         "probes": probes([p for p in cluster["partitions"] if not closed(p, policy)], [n for n in whole if n["name"] not in unfit], groups),
+        "closed": [str(p["name"]) for p in cluster["partitions"] if closed(p, policy)],
         "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
         "policy": policy,
         "partition_qos": [{"name": name} for name in _slurm_policy.partition_qos(policy)],
@@ -228,6 +231,7 @@ def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
         "files": {},
         "record": "",
         "probes": [],
+        "closed": [],
         "copies": {},
         "policy": {},
         "partition_qos": [],

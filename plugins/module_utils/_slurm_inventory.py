@@ -110,6 +110,26 @@ def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str
     return errors
 
 
+def strange_addresses(given: t.Mapping[str, str], facts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """Addresses that a host does not have. SLURM would say so minutes later, as a fault in the boot of the node.
+
+    given: slurm_cluster_address by host; names are left to the resolver. facts: of each host, with all_ipv4_addresses and all_ipv6_addresses.
+    """
+    found = []
+    for host, address in given.items():
+        own = [*facts[host].get("all_ipv4_addresses", []), *facts[host].get("all_ipv6_addresses", [])]
+        try:
+            strange = own and ipaddress.ip_address(address) not in map(ipaddress.ip_address, own)
+        except ValueError:
+            continue
+        if strange:
+            found.append(
+                f"slurm_cluster_address of {host} is {address}, but {host} has {', '.join(own)}: correct it. Where the network translates "
+                "addresses, give a name that all hosts resolve."
+            )
+    return found
+
+
 def delegation_errors(raw_addresses: t.Mapping[str, t.Any]) -> list[str]:
     """Addresses that a delegated task would resolve to another host: Ansible keeps the delegating host's inventory_hostname."""
     return [
@@ -265,6 +285,7 @@ def partition_errors(partitions: t.Any, groups: t.Mapping[str, t.Sequence[str]])
     if not isinstance(partitions, (list, tuple)) or not all(isinstance(p, t.Mapping) for p in partitions):
         return ["slurm_cluster_partitions must be a list of partitions, each with a name."]
     errors = []
+    nodes = set(groups.get("slurm_nodes", []))
     names = [text_of(p.get("name")) for p in partitions]
     if not names:
         errors.append("slurm_cluster_partitions is empty: name at least one partition.")
@@ -280,7 +301,7 @@ def partition_errors(partitions: t.Any, groups: t.Mapping[str, t.Sequence[str]])
                 f"slurm_cluster_partitions: partition {name} has the unknown key {unknown[0]} (known: {', '.join(sorted(PARTITION_KEYS))})."
             )
         group = str(partition.get("group") or "slurm_nodes")
-        strangers = [host for host in groups.get(group, []) if host not in groups.get("slurm_nodes", [])]
+        strangers = [host for host in groups.get(group, []) if host not in nodes]
         if not groups.get(group):
             errors.append(
                 f"slurm_cluster_partitions: partition {name} has the group {group}, which is not in the inventory or has no host."
@@ -383,7 +404,8 @@ def errors(
     own = {host: {key: seen[key] for key in keys if key in seen} for host, seen in variables.items()}
     found += address_errors(own)
     served = [host for group in ("slurm_controllers", "slurm_logins", "slurm_rest") for host in groups.get(group, [])]
-    absent = [host for host in variables if host not in in_play]
+    here = set(in_play)
+    absent = [host for host in variables if host not in here]
     found += delegation_errors({host: raw(host).get("ansible_host", "") for host in dict.fromkeys([*served, *absent])})
     if not cluster["name"]:
         found.append("slurm_cluster_name is not set: give the cluster a name of small letters, digits, '_' and '-', in group_vars/all.")

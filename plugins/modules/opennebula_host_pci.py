@@ -41,7 +41,7 @@ options:
     elements: str
     default: []
   devices:
-    description: C(vendor:device) of the accelerators to offer, to find a C(PCI_FILTER) that hides them.
+    description: C(vendor:device:class) of the accelerators to offer, to find a C(PCI_FILTER) that hides them.
     type: list
     elements: str
     default: []
@@ -62,7 +62,7 @@ EXAMPLES = r"""
     name: kvm1
     addresses: ["41:00.0"]
     withheld: ["42:00.0"]
-    devices: ["10de:20b0"]
+    devices: ["10de:20b0:0302"]
 """
 
 RETURN = r"""
@@ -84,6 +84,13 @@ monitored:
   description: Whether the host is enabled and monitored. One that a person has disabled or taken offline is not.
   type: bool
   returned: success
+unguarded:
+  description:
+    - The KVM hosts of this front end that have no C(PCI_SHORT_ADDRESS) or C(PCI_FILTER), nor has their cluster.
+    - They show all their devices that pci.conf lets through.
+  type: list
+  elements: str
+  returned: success
 """
 
 import time
@@ -99,7 +106,11 @@ MONITORED = ("1", "2")  # states MONITORING_MONITORED and MONITORED
 
 
 def find(api: Api, name: str) -> dict:
-    host = api.one("hostpool.info", "HOST", name)
+    return named(listed(api.get("hostpool.info").get("HOST")), name)
+
+
+def named(hosts: list[dict], name: str) -> dict:
+    host = next((host for host in hosts if host.get("NAME") == name), None)
     if host is None:
         raise Refused(f"OpenNebula has no host {name}: make it with 'onehost create', or correct opennebula_host_name.")
     return host
@@ -145,10 +156,16 @@ def main() -> None:
         server = str(api.call("system.version"))
         if version(server) < OLDEST:
             raise Refused(f"OpenNebula {server} knows no PCI_SHORT_ADDRESS of hosts: upgrade the front end to 7.0 or newer.")
-        host = find(api, given["name"])
-        number, cluster_number = api.number(host, "ID"), api.number(host, "CLUSTER_ID")
+        pool = listed(api.get("hostpool.info").get("HOST"))
+        host = named(pool, given["name"])
+        number = api.number(host, "ID")
+        clusters = {
+            str(cluster): attributes_of(api.get("cluster.info", cluster))
+            for cluster in sorted({api.number(one, "CLUSTER_ID") for one in pool})
+            if cluster >= 0
+        }
         template = attributes_of(host)
-        cluster = attributes_of(api.get("cluster.info", cluster_number)) if cluster_number >= 0 else {}
+        cluster = clusters.get(str(host["CLUSTER_ID"]), {})
         hidden = _opennebula.hidden_by(template, cluster, given["devices"])
         if hidden:
             raise Refused(f"{given['name']} can't offer its accelerators: {hidden}.")
@@ -170,6 +187,7 @@ def main() -> None:
         attributes=wanted,
         missing=missing,
         monitored=host.get("STATE") in MONITORED,
+        unguarded=_opennebula.unguarded(pool, clusters),
         diff={
             "before": "".join(f"{name}={template.get(name) or ''}\n" for name in sorted(changes)),
             "after": "".join(f"{name}={changes[name]}\n" for name in sorted(changes)),

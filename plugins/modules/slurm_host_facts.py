@@ -58,6 +58,12 @@ chosen:
     - No fact, for the same reason.
   type: bool
   returned: always
+distribution_python:
+  description:
+    - Whether Ansible's interpreter there sees the Python packages of the distribution.
+    - That of a virtual environment does not.
+  type: bool
+  returned: always
 operator:
   description: Number of the user that Ansible logs in as, where it became root by sudo; else that of the user that runs this.
   type: str
@@ -80,6 +86,7 @@ ansible_facts:
 """
 
 import os
+import sys
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import ansible_collector, default_collectors
@@ -90,6 +97,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators
 SUBSET = ["!all", "!min", "distribution", "hardware", "network"]
 VENDORS = ("nvidia", "amd", "intel", "other")
 SECONDS = 10.0
+# Where Debian's packages put Python modules, such as PyMySQL.
+DISTRIBUTION = "/usr/lib/python3/dist-packages"
 
 
 def of_ansible(module: AnsibleModule) -> dict:
@@ -115,7 +124,14 @@ def main() -> None:
     if module.params["accelerators"]:
         facts["accelerators"] = gather(module.params["root"], VENDORS, SECONDS)
     operator = os.environ.get("SUDO_UID") or str(os.getuid())
-    module.exit_json(changed=False, names=packages["names"], chosen=packages["chosen"], operator=operator, ansible_facts=facts)
+    module.exit_json(
+        changed=False,
+        names=packages["names"],
+        chosen=packages["chosen"],
+        operator=operator,
+        distribution_python=DISTRIBUTION in sys.path,
+        ansible_facts=facts,
+    )
 
 
 if __name__ == "__main__":

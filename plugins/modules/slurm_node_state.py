@@ -121,6 +121,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_nodes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold
+from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold
 
 
 def ask(module: AnsibleModule, *words: str) -> str:
@@ -160,7 +161,10 @@ def jobs_on(module: AnsibleModule, names: t.Collection[str]) -> list[_slurm_node
     if not names:
         return []
     words = ["squeue", "--noheader", f"--states={_slurm_nodes.JOB_STATES}", f"--format={_slurm_nodes.JOB_FORMAT}"]
-    return _slurm_nodes.parse_jobs(ask(module, *words, f"--nodelist={','.join(names)}"))
+    folded = fold(list(names))
+    # Longer than this the kernel takes no argument (MAX_ARG_STRLEN).
+    jobs = _slurm_nodes.parse_jobs(ask(module, *words, *([f"--nodelist={folded}"] if len(folded) < 100_000 else [])))
+    return [job for job in jobs if not set(names).isdisjoint(job["nodes"])]
 
 
 def jobs_after(module: AnsibleModule, names: t.Collection[str]) -> list[_slurm_nodes.Job]:

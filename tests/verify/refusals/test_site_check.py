@@ -42,3 +42,15 @@ def test_a_misspelt_variable_wherever_it_is_set(tmp_path: Path):
     (tmp_path / "host_vars/host1.yml").write_text("slurm_cluster_partition: []\n")
     assert sentence in run(tmp_path, "oidc_proxy", GROUPS)
     assert sentence in run(tmp_path, "gpu_hosts", GROUPS, "--limit", "host1")
+
+
+def test_a_wrong_vault_password_names_the_variable(tmp_path: Path):
+    """It was the fourth clause of "Finalization of task args for 'ansible.builtin.assert' failed"."""
+    (tmp_path / "right").write_text("right")
+    (tmp_path / "wrong").write_text("wrong")
+    words = [f"{sys.prefix}/bin/ansible-vault", "encrypt_string", "--vault-password-file", str(tmp_path / "right"), "secret"]
+    secret = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars/host1.yml").write_text(f"munge_key: {secret}\n")
+    said = run(tmp_path, "slurm", GROUPS, "--vault-password-file", str(tmp_path / "wrong"))
+    assert "munge_key (set for host1) can't be read: Decryption failed" in said

@@ -145,3 +145,15 @@ def test_variables_that_only_the_controller_sees_are_refused(tmp_path: Path):
     inventory = changed()
     inventory["all"]["children"]["slurm_controllers"]["vars"] = {"slurm_cluster_memory_reserve_mib": 2048}
     assert "slurm_cluster_memory_reserve_mib differs between ctl and gpu1" in refuse(tmp_path, inventory, "--limit", "gpu1")
+
+
+def test_a_comparison_that_ends_early_leaves_a_report_that_says_so(tmp_path: Path):
+    """There was none, so a timer had nothing to look at."""
+    (tmp_path / "hosts.json").write_text(json.dumps(changed(slurm_cluster_name="No Name")), encoding="utf-8")
+    report = tmp_path / "drift.json"
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(tmp_path / "hosts.json"), str(ROOT / "playbooks/slurm_drift.yml")]
+    done = subprocess.run([*words, "-e", f"slurm_drift_report={report}"], cwd=ROOT, stdout=subprocess.PIPE, timeout=60, check=False)
+    found = json.loads(report.read_text(encoding="utf-8"))
+    assert done.returncode != 0 and report.stat().st_mode & 0o777 == 0o600
+    assert (found["differs"], found["complete"]) == (None, False)
+    assert "ended early" in found["summary"][0]

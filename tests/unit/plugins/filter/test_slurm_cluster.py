@@ -116,6 +116,34 @@ def test_lost_device_and_accepted_hardware(hostvars):
     ]
 
 
+def test_an_interpreter_that_can_not_make_the_database_is_refused_before_a_change(hostvars):
+    """It failed in the middle of the run, where PyMySQL was missing."""
+    hostvars["head"]["__slurm_cluster_packages"] = {"distribution_python": False}
+    (sentence,) = plan(hostvars)["errors"]
+    assert sentence.startswith("ansible_python_interpreter of head does not see the distribution's Python packages")
+    hostvars["head"]["__slurm_cluster_packages"] = {"distribution_python": True}
+    assert plan(hostvars)["errors"] == []
+
+
+def test_an_address_that_a_host_does_not_have_is_refused(hostvars):
+    hostvars["gpu2"]["slurm_cluster_address"] = "10.0.0.99"
+    hostvars["gpu2"]["ansible_facts"]["all_ipv4_addresses"] = ["10.0.0.12", "10.1.0.12"]
+    (sentence,) = plan(hostvars)["errors"]
+    assert sentence.startswith("slurm_cluster_address of gpu2 is 10.0.0.99, but gpu2 has 10.0.0.12, 10.1.0.12: correct it.")
+    hostvars["gpu2"]["slurm_cluster_address"] = "10.1.0.12"
+    assert plan(hostvars)["errors"] == []
+
+
+def test_what_the_proof_leaves_out_is_named(hostvars):
+    """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a word."""
+    closed = {"name": "mine", "settings": {"AllowAccounts": "physics"}}
+    assert plan(hostvars, partitions=[{"name": "batch", "default": True}, closed])["closed"] == ["mine"]
+    assert not [line for line in plan(hostvars)["warnings"] if "No node has a GPU" in line]
+    for host in ("gpu1", "gpu2"):
+        hostvars[host]["ansible_facts"]["accelerators"] = []
+    assert [line for line in plan(hostvars)["warnings"] if "No node has a GPU" in line]
+
+
 def test_text_from_the_command_line_is_converted(hostvars):
     assert plan(hostvars, memory_reserve_mib="1024", untested_platforms="false") == plan(hostvars)
     hostvars["gpu1"]["ansible_facts"]["distribution"] = "Ubuntu"

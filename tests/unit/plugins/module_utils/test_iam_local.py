@@ -35,6 +35,20 @@ def test_nothing_to_do():
     assert (found.made, found.disabling + found.commands, found.before, found.after, found.left) == ([], [], [], [], [])
 
 
+def test_a_group_of_thousands_is_no_argument_of_a_command():
+    """9,500 members were one argument of 128 KiB, which the kernel refuses."""
+    many = [{**ADA, "name": f"member-of-the-gpu-{n:05}", "uid": 30000 + n} for n in range(9500)]
+    users = {account["name"]: User(account["uid"], account["uid"], "/home/x", "/bin/bash", None) for account in many}
+    names = [account["name"] for account in many]
+    groups = {**{name: Group(user.gid, []) for name, user in users.items()}, "gpu": Group(20000, [*names[1:], "operator"])}
+    found = steps(many[:-1], users, groups, ({**GPU, "members": names[:-1]},))
+    assert found.made == [f"m {names[0]} gpu"]
+    assert all(len(word) < 100_000 for words in found.commands for word in words)
+    assert steps([], users, groups, ({**GPU, "members": []},)).commands == []  # members that are not ours stay
+    away = [{**account, "active": False} for account in many[:2]] + many[2:]
+    assert ["gpasswd", "--delete", names[1], "gpu"] in steps(away, users, groups, ({**GPU, "members": names[2:]},)).commands
+
+
 def test_disabled_and_back():
     out = {**EVE, "active": False}
     found = steps((ADA, out))

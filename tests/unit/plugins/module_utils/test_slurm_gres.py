@@ -23,6 +23,8 @@ UNUSABLE = [
     ({"driver": None, "device_files": []}, "no kernel driver"),
     ({"driver": None, "device_files": None}, "no kernel driver"),
     ({"driver": "nouveau", "device_files": ["/dev/dri/renderD128"]}, "nouveau"),
+    ({"driver": "NovaCore", "device_files": ["/dev/dri/renderD128"]}, "nova"),
+    ({"driver": "radeon", "device_files": ["/dev/dri/renderD128"]}, "radeon"),
     ({"driver": "vfio-pci", "device_files": ["/dev/vfio/12"]}, "virtual machines"),
     ({"driver": "pci-stub"}, "pci-stub"),
     ({"device_files": []}, "no device file"),

@@ -48,6 +48,31 @@ def test_groups_without_a_node_that_is_a_login_host_too():
     assert _slurm_inventory.groups_without(groups, ["gpu2"]) == {"slurm_nodes": ["gpu1"], "slurm_logins": ["gpu2"], "rack": ["gpu1"]}
 
 
+def test_an_address_that_the_host_does_not_have():
+    """SLURM took it, and three minutes later said that something was wrong with the boot of the node."""
+    facts = {host: {"all_ipv4_addresses": ["10.0.0.5", "127.0.0.2"], "all_ipv6_addresses": ["fe80::1"]} for host in HOSTS}
+    given = {"gpu1": "10.0.0.6", "gpu2": "10.0.0.5", "login": "FE80:0::1", "head": "head.example.org"}
+    assert _slurm_inventory.strange_addresses(given, facts) == [
+        "slurm_cluster_address of gpu1 is 10.0.0.6, but gpu1 has 10.0.0.5, 127.0.0.2, fe80::1: correct it. Where the network translates "
+        "addresses, give a name that all hosts resolve."
+    ]
+    # Facts of an earlier release in a cache.
+    assert _slurm_inventory.strange_addresses({"gpu1": "10.0.0.6"}, {"gpu1": {}}) == []
+
+
+class Long(list):
+    """A list of thousands: to look for a host in it, again for each host, takes seconds."""
+
+    def __contains__(self, host):
+        raise AssertionError(f"{host} was looked for in a list")
+
+
+def test_no_host_is_looked_for_in_a_list_of_hosts():
+    hosts = Long(HOSTS)
+    groups = {"slurm_controllers": ["head"], "slurm_databases": ["head"], "slurm_nodes": Long(["gpu1", "gpu2"]), "big": Long(["gpu1", "gpu2"])}
+    assert errors(groups, in_play=hosts, partitions=[{"name": "batch", "group": "big"}]) == []
+
+
 # --- groups ---
 
 

@@ -92,8 +92,8 @@ def test_limit_alone_chooses_its_hosts():
     ("wanted", "in_play", "limited", "complaint"),
     [
         ([], ["gpu1", "gpu2"], False, "v is not set"),
-        ("gpu7", ["gpu1"], False, "v names gpu7, which is not in slurm_nodes."),
-        ("slurm_logins", ["gpu1"], False, "v names login, which is not in slurm_nodes."),
+        ("gpu7", ["gpu1"], False, "v names gpu7, which is not in slurm_nodes: use the names of the inventory."),
+        ("slurm_logins", ["gpu1"], False, "v names login, which is not in slurm_nodes: use the names of the inventory."),
         ("gpu2", ["gpu1"], True, "v names gpu2, which --limit leaves out."),
         ("empty", ["gpu1"], True, "v stands for no host."),  # and not for all of them
         ("gpu[1", ["gpu1"], False, "v: The host list"),

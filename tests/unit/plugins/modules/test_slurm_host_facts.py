@@ -22,6 +22,7 @@ def test_facts_have_the_names_that_setup_gives_them(run, packages):
     wanted = {"hostname", "distribution", "distribution_major_version", "os_family", "memtotal_mb", "processor_vcpus", "architecture"}
     assert {name for name in wanted if f"ansible_{name}" not in facts} == set()
     assert facts["slurm_packages"]["release"] == "24.11"
+    assert result["distribution_python"] is False  # that of the tests is a virtual environment's
     assert (result["changed"], result["names"], "accelerators" in facts) == (False, ["slurmd"], False)
 
 
