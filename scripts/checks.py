@@ -59,6 +59,7 @@ def lint() -> list[Step]:
     return [
         step("ansible-lint", "ansible-lint", "--offline", "--nocolor"),
         step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
+        step("Galaxy's importer", "tests/galaxy/import"),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
         step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "steps", "usage"))),
         step("yamllint", "yamllint", "--strict", "."),
