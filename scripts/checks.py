@@ -101,6 +101,14 @@ def refusals() -> list[Step]:
     return [step("refusals on the control node", "pytest", "-q", "-n", "2", "tests/verify/refusals")]
 
 
+def quick_start() -> list[Step]:
+    """README's commands on an empty control node, one container without services."""
+    label = f"quick-start-{CHECKOUT}"
+    found = step("README's quick start", "pytest", "-q", "tests/quick_start", after=("test host images",), limit=300, label=label)
+    found.cleanup = ("scripts/engine", "--clean-label", label)
+    return [found]
+
+
 def scenario_names() -> list[str]:
     """Every scenario of Molecule but `default`, whose files the others share."""
     return sorted(path.parent.name for path in (ROOT / "extensions/molecule").glob("*/molecule.yml") if path.parent.name != "default")
