@@ -28,6 +28,9 @@ LUA = f"{DIRECTORY}/jwt_times.lua"
 NOW = "X-Deephdc-Now"
 # A session's cookie; the prefix keeps other hosts from setting it.
 COOKIE = "__Host-front"
+# Of the 150 that Apache usually serves at a time, those from which on a limit for each address holds: else one that opens
+# connections and is silent keeps all others waiting.
+BUSY_CONNECTIONS = 75
 # The greatest number that every mod_qos takes: the one of Debian 12 turns greater ones into negative ones.
 MOST_REFUSALS = 32767
 # Headers of answers that are the front's business, or say too much of what is behind it.
@@ -61,6 +64,12 @@ def address(vhost: t.Mapping[str, t.Any]) -> str:
 
 def base_url(vhost: t.Mapping[str, t.Any]) -> str:
     return f"https://{address(vhost)}"
+
+
+def own_address(vhost: t.Mapping[str, t.Any]) -> str:
+    """A regular expression for an address of the front as it stands in a query, encoded or not."""
+    port = "" if vhost["port"] == 443 else f"(?::|%3A){vhost['port']}"
+    return f"(?i)https(?::|%3A)(?:/|%2F){{2}}{literal(vhost['host'])}{port}(?:(?:/|%2F)(?:[A-Za-z0-9._~/-]|%2F)*)?(?:&|$)"
 
 
 def cookie(vhost: t.Mapping[str, t.Any], port: int) -> str:
@@ -154,7 +163,7 @@ def token_rules(backend: Item, provider: Item) -> list[str]:
     rules = [f'Require claim "aud~{exactly(backend["audience"])}"', *bound]
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
     if provider["bearer"] != "local":
-        return rules
+        return rules + introspection_rules()
     past = " && ".join(f"env('OIDC_CLAIM_{claim}') -le $1" for claim in ("nbf", "iat"))
     return [
         # Without exp a token would be good for ever; text, true and whatever else is no whole number of seconds is taken as none.
@@ -171,11 +180,42 @@ def token_rules(backend: Item, provider: Item) -> list[str]:
     ]
 
 
-def session_rules(provider: Item) -> list[str]:
-    return [f'Require claim "aud~{exactly([provider["client_id"]])}"']
+def introspection_rules() -> list[str]:
+    """What the provider's answer must say besides "active", which the module takes as text in any case, too."""
+
+    def absent_or(claim: str, condition: str) -> list[str]:
+        absent = block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
+        return block("RequireAny", [*absent, claim_expr(condition)])
+
+    now = f"%{{HTTP:{NOW}}} =~ /^t=([0-9]{{10}})/"
+    return [
+        claim_expr("env('OIDC_CLAIM_active') == '1'"),
+        *absent_or("exp", f"env('OIDC_CLAIM_exp') =~ /^[0-9]{{10,11}}$/ && {now} && env('OIDC_CLAIM_exp') -gt $1"),
+        *absent_or("nbf", f"env('OIDC_CLAIM_nbf') =~ /^[0-9]+$/ && {now} && env('OIDC_CLAIM_nbf') -le $1"),
+        # A refresh token is good for the provider alone.
+        *absent_or("token_type", "env('OIDC_CLAIM_token_type') =~ /^(?i:bearer|access_token|at[+]jwt)$/"),
+    ]
 
 
-def rules(backend: Item, provider: Item) -> list[str]:
+def session_rules(provider: Item, base: str) -> list[str]:
+    """A browser sends the session with requests of other sites' pages, too; what such a page asks for has its name in Origin."""
+    return [
+        f'Require claim "aud~{exactly([provider["client_id"]])}"',
+        f"Require expr \"-z %{{HTTP:Origin}} || %{{HTTP:Origin}} == '{base}'\"",
+    ]
+
+
+def user_rules(refused: t.Sequence[str]) -> list[str]:
+    """Names that a user may have; not those of services, nor a number that could be taken for a user id."""
+    rules = ['Require expr "%{REMOTE_USER} =~ /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/"', claim_expr("%{REMOTE_USER} !~ /^[0-9]+$/")]
+    if refused:
+        names = "|".join(map(literal, refused))
+        rules.append(claim_expr(f"%{{REMOTE_USER}} !~ /^(?i:{names})(?:@.*)?$/"))
+    return rules
+
+
+def rules(backend: Item, vhost: Item, refused: t.Sequence[str]) -> list[str]:
+    provider, base = vhost["provider"], base_url(vhost)
     issuer = f"env('OIDC_CLAIM_iss') == '{provider['issuer']}'"
     if provider["bearer"] == "introspection":
         # The provider itself was asked; not every one repeats its own name.
@@ -187,7 +227,7 @@ def rules(backend: Item, provider: Item) -> list[str]:
     common = [
         f"Require method {' '.join(backend['methods'])}",
         connection_rule(backend["websocket"]),
-        'Require expr "%{REMOTE_USER} =~ /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/"',
+        *user_rules(refused),
         claim_expr(issuer),
         # What becomes a header must not be able to begin another one.
         *(claim_expr(f"env('OIDC_CLAIM_{claim}') =~ /^[!-~]{{1,255}}$/") for claim in backend["claims_headers"].values()),
@@ -195,12 +235,12 @@ def rules(backend: Item, provider: Item) -> list[str]:
     if backend["groups"]:
         common.append(f'Require claim "{provider["groups_claim"]}~{exactly(backend["groups"])}"')
     if backend["access"] == "browser":
-        common += session_rules(provider)
+        common += session_rules(provider, base)
     elif backend["access"] == "bearer":
         common += token_rules(backend, provider)
     else:
         with_token = ['Require expr "-n %{HTTP:Authorization}"', *token_rules(backend, provider)]
-        with_session = ['Require expr "-z %{HTTP:Authorization}"', *session_rules(provider)]
+        with_session = ['Require expr "-z %{HTTP:Authorization}"', *session_rules(provider, base)]
         common += block("RequireAny", block("RequireAll", with_token) + block("RequireAll", with_session))
     return block("RequireAll", common)
 
@@ -223,7 +263,7 @@ def passed_headers(backends: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def location(backend: Item, vhost: Item, port: int) -> list[str]:
+def location(backend: Item, vhost: Item, site: Item) -> list[str]:
     kind = {"browser": "openid-connect", "bearer": "oauth20", "both": "auth-openidc"}[backend["access"]]
     lines = [f"AuthType {kind}"]
     if backend["access"] != "bearer":
@@ -232,7 +272,7 @@ def location(backend: Item, vhost: Item, port: int) -> list[str]:
             'OIDCUnAuthAction 401 "%{HTTP_ACCEPT} !~ m#text/html# || -n %{HTTP:X-Requested-With} || '
             "( -n %{HTTP:Sec-Fetch-Mode} && %{HTTP:Sec-Fetch-Mode} != 'navigate' )\""
         )
-    lines += ["AuthzSendForbiddenOnFailure On", *rules(backend, vhost["provider"])]
+    lines += ["AuthzSendForbiddenOnFailure On", *rules(backend, vhost, site["refused_users"])]
     # Apache's own limit does nothing for what mod_proxy passes on.
     lines += [
         f"LimitRequestBody {backend['body_limit']}",
@@ -306,9 +346,9 @@ def with_path(path: str, upstreams: t.Sequence[str]) -> list[str]:
     return lines + ([] if path == "/" else [f'RedirectMatch 308 "^{literal(path.rstrip("/"))}$" "{path}"'])
 
 
-def backend_section(backend: Item, vhost: Item, port: int) -> list[str]:
+def backend_section(backend: Item, vhost: Item, site: Item) -> list[str]:
     """Between marks, by which a line that Apache complains about is told to be a backend's."""
-    return [f"# Backend {backend['name']}", *location(backend, vhost, port), *proxied(backend), f"# End of backend {backend['name']}"]
+    return [f"# Backend {backend['name']}", *location(backend, vhost, site), *proxied(backend), f"# End of backend {backend['name']}"]
 
 
 # --- one virtual host
@@ -324,6 +364,8 @@ def tls(site: Item) -> list[str]:
         "SSLCipherSuite ECDHE+AESGCM:ECDHE+CHACHA20",
         "SSLSessionTickets off",
         "Protocols http/1.1",
+        # Who connects and says nothing holds one of Apache's places for so long; without it, a minute.
+        "RequestReadTimeout handshake=5 header=10-20,MinRate=500",
     ]
 
 
@@ -368,7 +410,10 @@ def login(vhost: Item, site: Item) -> list[str]:
         "OIDCStateInputHeaders user-agent",
         "OIDCPassIDTokenAs claims",
         # Back-channel logout and the end of a session by its user; the rest of what logout= can do shows memory or redirects.
-        "RewriteCond %{QUERY_STRING} (^|&)logout=(?!backchannel(&|$)|https(:|%3A|%3a)(/|%2F|%2f))",
+        f"RewriteCond %{{QUERY_STRING}} (^|&)logout=(?!backchannel(&|$)|{own_address(vhost)})",
+        "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
+        # Tokens and sessions that the module would show, renew or end for whoever can have a browser open an address.
+        "RewriteCond %{QUERY_STRING} (?i)(^|&)(session|refresh|access_token|info|jwks|request_uri|remove_at_cache|revoke_session|dpop)=",
         "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
     ]
 
@@ -407,13 +452,13 @@ def module_settings(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> li
         "OIDCJWKSRefreshInterval 300",
         "OIDCHTTPTimeoutLong 10",
         "OIDCHTTPTimeoutShort 3",
-        "OIDCCacheEncrypt On",
     ]
+    if not has_browsers(vhost):
+        # Keys and answers about tokens, read with each request: they may be lost, and need no encryption in Apache's own memory.
+        return [*lines, "OIDCCacheType shm", "OIDCCacheShmMax 2000", "OIDCCacheEncrypt Off"]
     if site["session_store"] == "redis":
-        lines += ["OIDCCacheType redis", f"OIDCRedisCacheServer 127.0.0.1:{site['session_port']}"]
-    else:
-        lines.append("OIDCCacheType shm")
-    return lines
+        return [*lines, "OIDCCacheEncrypt On", "OIDCCacheType redis", f"OIDCRedisCacheServer 127.0.0.1:{site['session_port']}"]
+    return [*lines, "OIDCCacheEncrypt On", "OIDCCacheType shm"]
 
 
 def ca_path(provider: t.Mapping[str, t.Any]) -> str:
@@ -423,7 +468,10 @@ def ca_path(provider: t.Mapping[str, t.Any]) -> str:
 def own_locations(vhost: Item, site: Item) -> list[str]:
     # Refused tokens are counted where the answer to them comes from, which is here.
     counted = block('If "-n %{HTTP:Authorization}"', ["QS_SetEnvIfStatus 401 QS_Limit=1"]) if site["refusals_per_minute"] else []
-    lines = block('Location "/.front/"', ["AuthType None", "Require all granted", *counted])
+    policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    lines = block(
+        'Location "/.front/"', ["AuthType None", "Require all granted", f'Header always set Content-Security-Policy "{policy}"', *counted]
+    )
     if has_browsers(vhost):
         lines += block('Location "/oidc/"', ["AuthType openid-connect", "Require valid-user"])
     return lines
@@ -449,7 +497,11 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         f'SetEnvIf "{site["odd"]}" . DEEPHDC_FORGED=1',
         "RewriteCond %{ENV:DEEPHDC_FORGED} =1",
         "RewriteRule ^ - [R=400,L]",
+        # Early, too, for the pages that the module makes itself.
+        'Header always set Strict-Transport-Security "max-age=31536000" early',
         'Header always set Strict-Transport-Security "max-age=31536000"',
+        "Header always set Referrer-Policy same-origin \"expr=-z resp('Referrer-Policy')\"",
+        "Header always set X-Frame-Options SAMEORIGIN \"expr=-z resp('X-Frame-Options') && -z resp('Content-Security-Policy')\"",
         "Header always set X-Content-Type-Options nosniff",
         "Header always set Cache-Control no-store \"expr=%{REQUEST_STATUS} -in {'401','403'}\"",
         "Header always set WWW-Authenticate 'Bearer realm=\"front\"' \"expr=%{REQUEST_STATUS} == 401 && -z resp('WWW-Authenticate')\"",
@@ -469,15 +521,23 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         'ProxyPass "/oidc/" "!"',
     ]
     for backend in backends:
-        lines += backend_section(backend, vhost, site["port"])
+        lines += backend_section(backend, vhost, site)
     # Last, because a later section has the last word, and a backend may have the whole name.
     return block(f"VirtualHost *:{vhost['port']}", lines + own_locations(vhost, site))
 
 
 def stray(port: int, site: Item) -> list[str]:
-    """The first virtual host of a port answers for every name that is nobody's."""
+    """The first virtual host of a port answers for every name that is nobody's, and has what holds before a name is told."""
+    limit = site["connections_per_address"]
     return block(
-        f"VirtualHost *:{port}", ["ServerName nobody.invalid", *tls(site), *logs(), *block('Location "/"', ["Require all denied"])]
+        f"VirtualHost *:{port}",
+        [
+            "ServerName nobody.invalid",
+            *tls(site),
+            *logs(),
+            *([f"QS_SrvMaxConnPerIP {limit} {BUSY_CONNECTIONS}"] if limit else []),
+            *block('Location "/"', ["Require all denied"]),
+        ],
     )
 
 
@@ -499,7 +559,8 @@ def plain_http(vhost: Item, site: Item) -> list[str]:
 
 
 MODULES = (
-    *("authn_core", "authz_core", "authz_user", "alias", "headers", "lua", "mime", "rewrite", "setenvif", "auth_openidc", "qos"),
+    *("authn_core", "authz_core", "authz_user", "alias", "headers", "lua", "mime", "reqtimeout", "rewrite", "setenvif"),
+    *("auth_openidc", "qos"),
     *("proxy", "proxy_http", "slotmem_shm", "proxy_balancer", "lbmethod_byrequests"),
 )
 

@@ -18,7 +18,8 @@ STATE = "/etc/deephdc/oidc_proxy"
 SESSIONS_CONF = f"{STATE}/sessions.conf"
 SESSIONS_GROUP = "oidc-sessions"
 SELECTOR = "/etc/apache2/sites-enabled/deephdc-oidc-proxy.conf"
-NUMBERS = ("port", "http_port", "session_port", "session_idle", "session_lifetime", "session_refresh", "refusals_per_minute")
+NUMBERS = ("port", "http_port", "session_port", "session_idle", "session_lifetime", "session_refresh")
+NUMBERS += ("refusals_per_minute", "connections_per_address")
 
 
 def site_of(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any]) -> Item:
@@ -110,7 +111,7 @@ def secret_files(settings: t.Mapping[str, t.Any], master: bytes, texts: t.Mappin
     for vhost in _oidc_settings.vhosts(settings):
         provider = vhost["provider"]
         lines = [f"OIDCCryptoPassphrase {derived(master, _oidc_conf.vhost_name(vhost))}"]
-        if settings["session_store"] == "redis":
+        if settings["session_store"] == "redis" and _oidc_conf.has_browsers(vhost):
             lines.append(f"OIDCRedisCachePassword {store}")
         if _oidc_conf.has_browsers(vhost):
             lines.append(f'OIDCClientSecret "{texts.get(provider["client_secret_file"], "").strip()}"')

@@ -20,6 +20,7 @@ PATH = re.compile(r"/([A-Za-z0-9_-][A-Za-z0-9._-]*/)*")
 BELOW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 UPSTREAM = re.compile(r"(unix:(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+\|)?https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?")
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 METHOD = re.compile(r"[A-Z]{3,20}")
 CLAIM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # What a rule of Apache and a regular expression without backslashes can hold; no blank, because scopes are lists.
@@ -349,9 +350,17 @@ def site_errors(site: t.Mapping[str, t.Any]) -> list[str]:
         number = str(site.get(key))
         if not number.isdecimal() or int(number) > 65535 or (key != "http_port" and int(number) == 0):
             errors.append(f"oidc_proxy_{key} is {number}, which is no port.")
-    for key in ("session_idle", "session_lifetime", "session_refresh", "refusals_per_minute"):
+    for key in ("session_idle", "session_lifetime", "session_refresh", "refusals_per_minute", "connections_per_address"):
         if not str(site.get(key)).isdecimal():
             errors.append(f"oidc_proxy_{key} is {site.get(key)!r}, which is no whole number.")
+    if not isinstance(site.get("refused_users"), (list, tuple)):
+        errors.append("oidc_proxy_refused_users must be a list of names.")
+    else:
+        errors += [
+            f"oidc_proxy_refused_users has {name!r}, which is no name (letters, digits and '._-')."
+            for name in site["refused_users"]
+            if not USER.fullmatch(str(name))
+        ]
     if str(site["refusals_per_minute"]).isdecimal() and int(site["refusals_per_minute"]) > _oidc_conf.MOST_REFUSALS:
         errors.append(f"oidc_proxy_refusals_per_minute is more than {_oidc_conf.MOST_REFUSALS}, the most that can be counted.")
     return errors

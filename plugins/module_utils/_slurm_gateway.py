@@ -46,9 +46,11 @@ def map_errors(where: str, entries: t.Any) -> list[str]:
     found = []
     seen = set()
     for number, entry in enumerate(entries, 1):
-        if not isinstance(entry, t.Mapping) or set(entry) != set(KEYS):
-            found.append(f"{where}: entry {number} must have exactly the keys {', '.join(KEYS)}.")
+        if not isinstance(entry, t.Mapping) or set(entry) - {"uid"} != set(KEYS):
+            found.append(f"{where}: entry {number} must have the keys {', '.join(KEYS)}; uid may be there, and no other.")
             continue
+        if "uid" in entry and not re.fullmatch(r"[0-9]{4,10}", str(entry["uid"])):
+            found.append(f"{where}: entry {number} has the uid {entry['uid']!r}, which is no user id of a person.")
         issuer, subject, account = (entry[key] if isinstance(entry[key], str) else "" for key in KEYS)
         if not issuer.startswith(("https://", "http://")) or not IDENTITY.fullmatch(issuer):
             found.append(f"{where}: entry {number} needs the provider's issuer as its tokens write it, such as https://iam.example.org/.")

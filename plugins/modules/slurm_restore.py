@@ -343,7 +343,9 @@ def main() -> None:
             raise ValueError(f"{path} has no {absent[0]}: restore a backup that has it.")
         old, new = release_of(manifest["version"]), release_of(f"{module.params['version']}.")
         if not new:
-            raise ValueError(f"This host would get no SLURM ({module.params['version'] or 'no package'}): look at slurm_packages_suite.")
+            raise ValueError(
+                "This host would get no SLURM, as apt knows no package of it: run 'apt-get update' there, and look at slurm_packages_suite."
+            )
         wrong = step_error(old, new, f"The backup {path}")
         if wrong:
             raise ValueError(wrong)

@@ -64,7 +64,7 @@ def mapped(maps: t.Sequence[str], issuer: str, subject: str) -> Account:
         if own:
             account = local(str(own[0].get("account")))
             # A name that was given to somebody else since the map was made.
-            if own[0].get("uid", account.uid) != account.uid:
+            if str(own[0].get("uid", account.uid)) != str(account.uid):
                 raise Refused("The account that your identity is mapped to is another one now.")
             return account
     raise Refused("Your identity has no account on this cluster: ask its operators to map it to one.")

@@ -9,7 +9,7 @@ import re
 import typing as t
 
 from gateway_accounts import Account
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, conint
 
 # Bytes; a job's data belongs into files.
 SCRIPT_LIMIT = 512 * 1024
@@ -35,11 +35,16 @@ class NewJob(BaseModel, extra="forbid"):
     name: str = Field("job", description="Letters, digits and '._-', 64 at most.")
     partition: str | None = Field(None, description="The cluster's default if absent.")
     account: str | None = Field(None, description="Account that is charged; the user's default if absent.")
-    gpus: int = Field(0, ge=0, le=1024)
+    # Strict, as true would be 1 and "1" too.
+    gpus: conint(strict=True, ge=0, le=1024) = Field(0)  # type: ignore[valid-type]
     gpu_type: str | None = Field(None, description="One of the types in the resources; any if absent.")
-    cpus: int = Field(1, ge=1, le=65536)
-    memory_mib: int | None = Field(None, ge=1, le=1 << 30, description="The partition's default if absent.")
-    time_limit_minutes: int | None = Field(None, ge=1, le=525600, description="The partition's default if absent.")
+    cpus: conint(strict=True, ge=1, le=65536) = Field(1)  # type: ignore[valid-type]
+    memory_mib: conint(strict=True, ge=1, le=1 << 30) | None = Field(  # type: ignore[valid-type]
+        None, description="The partition's default if absent."
+    )
+    time_limit_minutes: conint(strict=True, ge=1, le=525600) | None = Field(  # type: ignore[valid-type]
+        None, description="The partition's default if absent."
+    )
     environment: dict[str, str] = Field({}, description="Variables beside PATH, HOME, USER, LOGNAME and SHELL.")
     working_directory: str | None = Field(None, description="Absolute path; the user's home directory if absent.")
 

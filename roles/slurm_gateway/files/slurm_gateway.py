@@ -6,7 +6,7 @@
 The front checks the token and names its issuer and subject in two headers; the socket lets nobody else in. Everything is done with
 a token of SLURM's own for that account, so SLURM itself decides what it may.
 
-usage: slurm_gateway.py    with the settings below in its environment, and the listening socket from systemd
+usage: slurm_gateway.py    with the listening socket from systemd, and SUBMISSIONS_PER_MINUTE in its environment
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import logging
 import os
 import re
 import socket
+import threading
+import time
 import typing as t
 
 import fastapi
@@ -52,6 +54,26 @@ class Settings(t.NamedTuple):
     key: str = "/etc/slurm_gateway/jwt_hs256.key"
     slurmrestd: str = "/run/slurmrestd/slurmrestd.socket"
     output: str = "/run/slurm_gateway/output.socket"
+    # Of one account in a minute.
+    submissions: int = 60
+
+
+class Pace:
+    """How often each account did something in the last minute."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.times: dict[str, list[float]] = {}
+        # Requests are served by several threads.
+        self.lock = threading.Lock()
+
+    def allows(self, name: str) -> bool:
+        now = time.monotonic()
+        with self.lock:
+            recent = [moment for moment in self.times.get(name, []) if moment > now - 60]
+            allowed = len(recent) < self.most
+            self.times[name] = [*recent, now] if allowed else recent
+        return allowed
 
 
 async def whole_body(receive: Receive, declared: int) -> bytes:
@@ -165,6 +187,12 @@ def submit(request: fastapi.Request, job: gateway_jobs.NewJob, account: Account 
     wrong = gateway_jobs.problems(job)
     if wrong:
         raise HTTPException(422, wrong)
+    if not request.app.state.pace.allows(account.name):
+        raise HTTPException(429, f"You have submitted {request.app.state.settings.submissions} jobs within a minute: wait a little.")
+    # One that was closed since its name was mapped; SLURM itself would run its jobs.
+    head, _nothing = ask_root(request.app.state.settings.output, {"account": account.name})
+    if "error" in head:
+        raise HTTPException(403, str(head["error"]))
     slurm = slurm_of(request)
     body = gateway_jobs.submission(job, account, slurm.version(account.name))
     answer = slurm.ask("POST", "/slurm/VERSION/job/submit", account.name, body)
@@ -215,13 +243,13 @@ def output(
 ) -> t.Any:
     job = job_of(request, number, account)
     path = gateway_jobs.output_path(job.working_directory, number)
-    head, content = read_output(request.app.state.settings.output, {"account": account.name, "path": path, "offset": offset})
+    head, content = ask_root(request.app.state.settings.output, {"account": account.name, "path": path, "offset": offset})
     if "error" in head:
         raise HTTPException(404, str(head["error"]))
     return {"text": content.decode("utf-8", "replace"), "size": head["size"], "next_offset": offset + len(content)}
 
 
-def read_output(path: str, wanted: gateway_rest.Record) -> tuple[gateway_rest.Record, bytes]:
+def ask_root(path: str, wanted: gateway_rest.Record) -> tuple[gateway_rest.Record, bytes]:
     """What the program slurm_gateway_output answers."""
     try:
         with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answer:
@@ -268,8 +296,11 @@ def application(settings: Settings) -> fastapi.FastAPI:
     # No pages of documentation: they would load programs of others.
     app = fastapi.FastAPI(title="SLURM", version="1", docs_url=None, redoc_url=None)
     app.state.settings = settings
+    app.state.pace = Pace(settings.submissions)
     app.state.slurm = gateway_rest.Slurm(settings.slurmrestd, settings.key)
     app.include_router(router)
+    # It would answer with the address of the socket.
+    app.router.redirect_slashes = False
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(gateway_rest.Declined, declined)
     app.add_exception_handler(gateway_rest.Unavailable, unavailable)
@@ -286,7 +317,7 @@ def main() -> None:
     # It would say that it listens on a port.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = uvicorn.Config(
-        application(Settings()),
+        application(Settings(submissions=int(os.environ.get("SUBMISSIONS_PER_MINUTE", Settings().submissions)))),
         lifespan="off",
         log_config=None,
         access_log=False,

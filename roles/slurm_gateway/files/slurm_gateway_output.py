@@ -1,16 +1,18 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read a part of a job's output as the user whose job it was.
+"""Say whether an account is open, and read a part of a job's output as the user whose job it was.
 
 Runs as root for one request on standard input, from a socket that only the gateway reaches; gives up everything but that user's
 rights before it looks at a path. So a link, or a path that leads elsewhere, shows nobody more than he can read anyway.
 
 Request, one line of JSON: account, path, offset. Answer: one line of JSON, with size or with error, and the bytes.
+With an account alone the answer is that line, without size.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -26,8 +28,31 @@ PART = 1024 * 1024
 PATH = re.compile(r"/(?:.*/)?slurm-[0-9]+\.out", re.DOTALL)
 
 
+# A file in /etc/pam.d of the role's.
+PAM_SERVICE = b"slurm-gateway"
+# _pam_types.h: success, and an account that is open but must choose a new password, which a token does not need.
+PAM_SILENT, PAM_OPEN = 0x8000, (0, 12)
+
+
 class Unreadable(Exception):
     """One sentence that may be shown to the job's user."""
+
+
+class Conversation(ctypes.Structure):
+    """pam_conv(3) without a function: nobody is there to be asked."""
+
+    _fields_ = (("function", ctypes.c_void_p), ("data", ctypes.c_void_p))
+
+
+def is_open(name: str) -> bool:
+    """Whether the host lets that account in today, by PAM's account phase: one that expired it does not."""
+    pam = ctypes.CDLL("libpam.so.0")
+    handle, nobody = ctypes.c_void_p(), Conversation()
+    if pam.pam_start(PAM_SERVICE, name.encode(), ctypes.byref(nobody), ctypes.byref(handle)) != 0:
+        return False
+    answer = pam.pam_acct_mgmt(handle, PAM_SILENT)
+    pam.pam_end(handle, answer)
+    return answer in PAM_OPEN
 
 
 def become(account: gateway_accounts.Account) -> None:
@@ -58,7 +83,12 @@ def part(path: str, offset: int) -> tuple[int, bytes]:
 def answer(line: bytes, switch: t.Callable[[gateway_accounts.Account], None]) -> tuple[dict[str, t.Any], bytes]:
     try:
         wanted = json.loads(line)
-        name, path, offset = wanted["account"], wanted["path"], wanted["offset"]
+        account = gateway_accounts.local(str(wanted["account"]))
+        if not is_open(account.name):
+            raise gateway_accounts.Refused("The account that your identity is mapped to is closed on this host.")
+        if set(wanted) == {"account"}:
+            return {}, b""
+        path, offset = wanted["path"], wanted["offset"]
         if (
             not isinstance(path, str)
             or not PATH.fullmatch(path)
@@ -67,7 +97,7 @@ def answer(line: bytes, switch: t.Callable[[gateway_accounts.Account], None]) ->
             or not 0 <= offset < 1 << 62
         ):
             raise Unreadable("That is no path of a job's output.")
-        switch(gateway_accounts.local(str(name)))
+        switch(account)
         size, content = part(path, offset)
     except (Unreadable, gateway_accounts.Refused) as reason:
         return {"error": str(reason)}, b""

@@ -29,6 +29,8 @@ SETTINGS: dict[str, t.Any] = {
     "session_lifetime": 28800,
     "session_refresh": 300,
     "refusals_per_minute": 30,
+    "connections_per_address": 50,
+    "refused_users": ["root", "www-data"],
     "providers": [
         {"name": "iam", "issuer": ISSUER, "client_id": "front", "client_secret_file": "/secrets/iam", "bearer": "local"},
         {"name": "asked", "issuer": ISSUER, "client_id": "rs", "client_secret_file": "/secrets/rs", "bearer": "introspection"},

@@ -34,8 +34,10 @@ def test_what_is_switched_off_is_not_looked_at():
     ("entries", "words"),
     [
         ("ada", "must be a list"),
-        ([{"issuer": "https://iam.example.org/", "account": "ada"}], "exactly the keys"),
-        ([{**ADA, "uid": 2001}], "exactly the keys"),
+        ([{"issuer": "https://iam.example.org/", "account": "ada"}], "must have the keys"),
+        ([{**ADA, "shell": "/bin/sh"}], "must have the keys"),
+        ([{**ADA, "uid": 0}], "no user id of a person"),
+        ([{**ADA, "uid": "ada"}], "no user id of a person"),
         ([{**ADA, "issuer": "iam.example.org"}], "needs the provider's issuer"),
         ([{**ADA, "issuer": "https://iam.example.org/ x"}], "needs the provider's issuer"),
         ([{**ADA, "subject": 7}], "needs the token's sub"),

@@ -79,8 +79,10 @@ class Site:
         settings = service.Settings(
             maps=[str(path) for path in self.maps], key=str(directory / "key"), slurmrestd="/nowhere", output=str(directory / "output")
         )
+        self.closed: set[str] = set()
         app = service.application(settings)
         app.state.slurm.exchange = self.exchange
+        service.ask_root = lambda _path, wanted: ({"error": "It is closed."} if wanted["account"] in self.closed else {}, b"")
         self.client = TestClient(app, raise_server_exceptions=False)
 
     def map(self, accounts: dict[str, str], number: int = 0, **more: t.Any) -> None:
@@ -208,9 +210,36 @@ def test_a_typed_gpu_job_in_the_words_of_each_release(site: Site) -> None:
         assert "A=b=c\n" in job["environment"] and job["time_limit"]["number"] == 5
 
 
+def test_a_closed_account_submits_nothing(site: Site) -> None:
+    """An account that had expired (usermod -e 1) went on submitting."""
+    site.closed.add("ada")
+    answer = site.client.post("/v1/jobs", headers=ADA, json=JOB)
+    assert (answer.status_code, answer.json()) == (403, {"detail": "It is closed."})
+    assert [asked for asked in site.asked if asked[0] == "POST"] == []
+
+
+def test_one_account_can_not_flood_the_cluster(site: Site) -> None:
+    def submit(who: dict[str, str]) -> int:
+        return int(site.client.post("/v1/jobs", headers=who, json=JOB).status_code)
+
+    assert {submit(ADA) for _time in range(60)} == {201}
+    assert (submit(ADA), submit(EVE)) == (429, 201)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/", "/v1/resources/", "/v1/jobs/7/"])
+def test_a_slash_too_many_leads_nowhere(site: Site, path: str) -> None:
+    """It was a redirect to http://localhost."""
+    answer = site.client.get(path, headers=ADA, follow_redirects=False)
+    assert answer.status_code == 404 and "location" not in answer.headers
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"gpus": "1"}, "gpus"),
+        ({"gpus": True}, "gpus"),
+        ({"cpus": 1.0}, "cpus"),
+        ({"memory_mib": "100"}, "memory_mib"),
         ({"script": "echo"}, "script must begin"),
         ({"script": "#!/bin/sh\n\0"}, "zero byte"),
         ({"name": "a\r\nX-SLURM-USER-NAME: root"}, "name may have"),
@@ -424,8 +453,11 @@ def test_service_and_role_agree_on_paths(service: types.ModuleType) -> None:
 
 
 @pytest.fixture
-def reader(service: types.ModuleType) -> types.ModuleType:
-    return importlib.import_module("slurm_gateway_output")
+def reader(service: types.ModuleType, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    found = importlib.import_module("slurm_gateway_output")
+    # PAM of the machine that runs the tests knows none of these accounts.
+    monkeypatch.setattr(found, "is_open", lambda name: name != "eve")
+    return found
 
 
 def read(reader: types.ModuleType, path: t.Any, offset: t.Any = 0, account: t.Any = "ada") -> tuple[dict[str, t.Any], bytes]:
@@ -477,5 +509,18 @@ def test_what_is_no_request_for_an_output_is_refused(reader: types.ModuleType, t
 
 
 def test_noise_on_the_reader_s_socket_is_refused(reader: types.ModuleType) -> None:
-    for line in (b"", b"{", b"[]", b"\xff", b"5", b'{"account": "ada"}'):
+    for line in (b"", b"{", b"[]", b"\xff", b"5", b'{"account": "root"}', b'{"account": "ada", "path": "/slurm-1.out"}'):
         assert set(reader.answer(line, lambda own: None)[0]) == {"error"}
+
+
+def test_an_account_alone_is_asked_whether_it_is_open(reader: types.ModuleType) -> None:
+    never = [].append
+    assert reader.answer(b'{"account": "ada"}', never) == ({}, b"")
+    assert set(reader.answer(b'{"account": "eve"}', never)[0]) == {"error"}
+    assert set(read(reader, "/slurm-7.out", account="eve")[0]) == {"error"}
+
+
+def test_pam_knows_root_and_no_stranger(service: types.ModuleType) -> None:
+    """The real library; the service's file is not there, so PAM takes that of other, which the distribution closes or leaves to Unix."""
+    found = importlib.import_module("slurm_gateway_output")
+    assert found.is_open("nobody-of-this-name") is False
