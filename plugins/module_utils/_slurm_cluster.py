@@ -150,7 +150,8 @@ def plan(
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), gres_kinds (GresTypes), devices (node name to
     its gres devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
-    files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster), closed (partitions that those may not use),
+    files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
+    closed (partitions that those jobs may not use),
     copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
     """
     whole: list[_slurm_conf.PlannedNode] = []

@@ -113,7 +113,8 @@ def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str
 def strange_addresses(given: t.Mapping[str, str], facts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Addresses that a host does not have. SLURM would say so minutes later, as a fault in the boot of the node.
 
-    given: slurm_cluster_address by host; names are left to the resolver. facts: of each host, with all_ipv4_addresses and all_ipv6_addresses.
+    given: slurm_cluster_address by host; names are left to the resolver.
+    facts: of each host, with all_ipv4_addresses and all_ipv6_addresses.
     """
     found = []
     for host, address in given.items():

@@ -143,7 +143,9 @@ def selection(
     if not names and not limited:
         return [], [f"{variable} is not set: name hosts or groups of slurm_nodes, or give --limit."]
     hosts = [host for name in names for host in groups.get(name, [name])] if names else [host for host in nodes if host in in_play]
-    errors = [f"{variable} names {host}, which is not in slurm_nodes: use the names of the inventory." for host in hosts if host not in nodes]
+    errors = [
+        f"{variable} names {host}, which is not in slurm_nodes: use the names of the inventory." for host in hosts if host not in nodes
+    ]
     errors += [f"{variable} names {host}, which --limit leaves out." for host in hosts if host in nodes and host not in in_play]
     if not hosts and not errors:
         errors = [f"{variable} stands for no host."]

@@ -121,7 +121,6 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_nodes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold
-from ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist import fold
 
 
 def ask(module: AnsibleModule, *words: str) -> str:

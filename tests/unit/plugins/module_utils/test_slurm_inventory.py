@@ -69,7 +69,12 @@ class Long(list):
 
 def test_no_host_is_looked_for_in_a_list_of_hosts():
     hosts = Long(HOSTS)
-    groups = {"slurm_controllers": ["head"], "slurm_databases": ["head"], "slurm_nodes": Long(["gpu1", "gpu2"]), "big": Long(["gpu1", "gpu2"])}
+    groups = {
+        "slurm_controllers": ["head"],
+        "slurm_databases": ["head"],
+        "slurm_nodes": Long(["gpu1", "gpu2"]),
+        "big": Long(["gpu1", "gpu2"]),
+    }
     assert errors(groups, in_play=hosts, partitions=[{"name": "batch", "group": "big"}]) == []
 
 
