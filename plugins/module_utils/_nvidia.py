@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Processes that serve the GPUs and let go of them when nvidia-smi asks them to. The kernel keeps 15 letters of a name.
 SERVANTS = ("nvidia-persiste", "nv-fabricmanage")
+# And those that watch them. They have the GPUs open for good, and do not compute.
+WATCHERS = SERVANTS + ("nv-hostengine", "dcgm-exporter")
 
 # What the decoder put in the place of bytes that are not UTF-8; written so that Python 2 takes it for text too.
 _REPLACED = b"\xef\xbf\xbd".decode("utf-8")

@@ -78,15 +78,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in, _iommu, _nvidia
 from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
 
-# They have the GPUs open for good, and do not compute.
-SERVICES = (*_nvidia.SERVANTS, "nv-hostengine", "dcgm-exporter")
-
 
 def in_use(root: str, gpus: list[dict]) -> set[str]:
     """PCI addresses of GPUs that some process has open."""
     files = _iommu.opened_devices()
     users = {gpu["pci_address"]: _iommu.users(root, gpu["pci_address"], files) for gpu in gpus}
-    return {address for address, names in users.items() if any(not name.startswith(SERVICES) for name in names)}
+    return {address for address, names in users.items() if any(not name.startswith(_nvidia.WATCHERS) for name in names)}
 
 
 def main() -> None:

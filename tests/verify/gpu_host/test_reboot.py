@@ -67,6 +67,24 @@ def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
     assert "580.65.06" not in cluster.out("gpu1", "dkms status; cat /sys/module/nvidia/version")
 
 
+def test_what_has_a_gpu_open_is_not_ended(cluster: Cluster):
+    """No driver answers behind the file here; that it is open can be seen all the same."""
+    before = boot(cluster)
+    opened = "import os, time; os.open('/dev/nvidia0', os.O_PATH); time.sleep(300)"
+    made = cluster.out("gpu1", "test -e /dev/nvidia0 || (mknod -m 666 /dev/nvidia0 c 195 0; echo made)")
+    cluster.out("gpu1", f'systemd-run --quiet --unit opened python3 -c "{opened}"')
+    try:
+        said = told(cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES, succeeds=False))
+        assert "gpu1 keeps its driver, because python3 (process " in said and "has /dev/nvidia0 open: wait until it ends" in said
+        said = told(cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_state": "absent"}, succeeds=False))
+        assert "gpu1 keeps its driver" in said
+        assert cluster.out("gpu1", "systemctl is-active opened") == "active"
+    finally:
+        cluster.out("gpu1", f"systemctl stop opened; {'rm /dev/nvidia0' if made else 'true'}")
+    assert boot(cluster) == before
+    assert "580.65.06" not in cluster.out("gpu1", "dkms status; cat /sys/module/nvidia/version")
+
+
 def test_drained_then_replaced_then_rebooted_but_not_given_back_without_gpus(cluster: Cluster):
     before = boot(cluster)
     cluster.out("gpu1", "rm /root/calls; touch /root/card_fell_off")

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Say who has a host's GPUs open."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_users_info
+version_added: 0.1.0
+short_description: Say who has a host's GPUs open
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Looks through the open files of all processes for the device files of the host's GPUs. It opens none of them itself.
+  - NVIDIA's daemons that serve and watch GPUs do not count.
+attributes:
+  check_mode:
+    description: The module only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+options:
+  root:
+    description: Prefix of C(/sys) and C(/proc) that the accelerators are read from. Processes are those of this host.
+    type: path
+    default: /
+seealso:
+  - module: deephdc.accelerators.gpu_open_info
+"""
+
+EXAMPLES = r"""
+- name: See whether anybody uses the GPUs
+  deephdc.accelerators.gpu_users_info:
+"""
+
+RETURN = r"""
+users:
+  description: Who has which device file open.
+  type: list
+  elements: str
+  returned: always
+  sample: ["python3 (process 4711) has /dev/nvidia0 open"]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu, _nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import compute_gpu_addresses
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
+    root = module.params["root"]
+    opened = _iommu.opened_devices()
+    found = [user for address in compute_gpu_addresses(root) for user in _iommu.users(root, address, opened)]
+    module.exit_json(changed=False, users=[user for user in dict.fromkeys(found) if not user.startswith(_nvidia.WATCHERS)])
+
+
+if __name__ == "__main__":
+    main()
