@@ -31,6 +31,7 @@ ONE_RELEASE = {
     "slurm_day2": "bookworm",
     "slurm_faults": "trixie",
     "slurm_move": "bookworm",
+    "slurm_uninstall": "trixie",
     "slurm_upgrade": "trixie",
     "slurm_services/test_03_elastic.py": "trixie",
     "slurm_services/test_04_containers.py": "bookworm",
