@@ -289,7 +289,7 @@ def to_set(found: Plan, what: str, present: Attributes, declared: Attributes, pu
     """What has to be set on something that exists; what is not declared is taken back with purge, else told."""
     wrong = differences(present, declared)
     strange = undeclared(present, declared)
-    if strange.get("GrpSubmitJobs") == CLOSED["GrpSubmitJobs"]:
+    if closed_by_purge(strange):
         # A purge closed it when the policy did not name it; now it does.
         wrong["GrpSubmitJobs"] = None
         del strange["GrpSubmitJobs"]
@@ -367,7 +367,7 @@ def plan_users(found: Plan, cluster: str, present: State, declared: State, purge
             found.change(what, present.users[account, user], wrong)
             changed.put([f"account={account}", *words(wrong)], user)
     for (account, user), now_set in present.users.items():
-        if account in declared.elsewhere and (account, user) not in declared.users and now_set.get("GrpSubmitJobs") == "0":
+        if account in declared.elsewhere and (account, user) not in declared.users and closed_by_purge(now_set):
             found.change(f"user {user} in {account}", now_set, {"GrpSubmitJobs": None})
             changed.put([f"account={account}", *words({"GrpSubmitJobs": None})], user)
     for user, account in first.items():
@@ -454,6 +454,11 @@ class Removal(t.NamedTuple):
     command: list[str]
     why: str
     close: tuple[str, ...] = ()
+
+
+def closed_by_purge(present: Attributes) -> bool:
+    """Whether a purge closed it. The role iam_accounts, for those who left, closes running jobs too."""
+    return present.get("GrpSubmitJobs") == CLOSED["GrpSubmitJobs"] and present.get("GrpJobs") != "0"
 
 
 def closing(kind: str, where: t.Sequence[str], present: Attributes) -> tuple[str, ...]:

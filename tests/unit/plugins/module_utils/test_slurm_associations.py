@@ -193,3 +193,14 @@ def test_memory_as_slurm_prints_it(printed, mebibytes):
 def test_wall_times(printed, minutes):
     assert _slurm_limits.minutes(printed) == minutes
     assert printed == "00:00:30" or _slurm_limits.wall(minutes) == printed
+
+
+def test_whom_another_role_closed_stays_closed(database):
+    """A run with purge opened the accounting of users whom iam_accounts had closed: it took them for those that a purge had closed."""
+    policy = {"accounts": [{"name": "gpu", "users_from": "iam"}]}
+    database.run(plan("demo", database.state(), wanted(policy), purge=False).commands)
+    database.run([["add", "user", "name=nora", "cluster=demo", "account=gpu", "GrpJobs=0", "GrpSubmitJobs=0"]])
+    database.run([["add", "user", "name=omar", "cluster=demo", "account=gpu", "GrpSubmitJobs=0"]])
+    commands = plan("demo", database.state(), wanted(policy), purge=False).commands
+    assert [words for words in commands if "nora" in str(words)] == []
+    assert [words for words in commands if "omar" in str(words)] != []
