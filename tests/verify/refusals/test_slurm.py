@@ -26,10 +26,10 @@ GOOD = {
 }
 
 
-def refuse(tmp_path: Path, inventory: dict, *arguments: str) -> str:
+def refuse(tmp_path: Path, inventory: dict, *arguments: str, playbook: str = "slurm") -> str:
     path = tmp_path / "hosts.json"
     path.write_text(json.dumps(inventory), encoding="utf-8")
-    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(path), str(ROOT / "playbooks/slurm.yml"), *arguments]
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(path), str(ROOT / f"playbooks/{playbook}.yml"), *arguments]
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
     assert done.returncode != 0
     assert "UNREACHABLE" not in done.stdout, "a host was contacted"
@@ -157,3 +157,20 @@ def test_a_comparison_that_ends_early_leaves_a_report_that_says_so(tmp_path: Pat
     assert done.returncode != 0 and report.stat().st_mode & 0o777 == 0o600
     assert (found["differs"], found["complete"]) == (None, False)
     assert "ended early" in found["summary"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "slurm_uninstall_cluster is not set, but this inventory is of the cluster site: give its name"),
+        (("-e", "slurm_uninstall_cluster=true"), "slurm_uninstall_cluster is true, but this inventory is of the cluster site"),
+        (
+            ("-e", "slurm_uninstall_cluster=site slurm_uninstall_records=yes"),
+            "slurm_uninstall_records is yes: give the name of the cluster",
+        ),
+        (("-e", "slurm_uninstall_cluster=site slurm_uninstall_end_jobs_in=all"), "slurm_uninstall_end_jobs_in is all: give the name"),
+        (("-e", "slurm_uninstall_cluster=site", "--limit", "gpu1"), "Run it without --limit"),
+    ],
+)
+def test_only_a_cluster_that_is_named_is_taken_away(tmp_path: Path, words: tuple[str, ...], sentence: str):
+    assert sentence in refuse(tmp_path, GOOD, *words, playbook="slurm_uninstall")

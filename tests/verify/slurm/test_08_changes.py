@@ -27,6 +27,18 @@ def test_check_mode_on_a_cluster_predicts_nothing(cluster: Cluster):
     assert changed(cluster.playbook(SITE, "--check", "--diff", *INSTALLED)) == []
 
 
+def test_check_mode_predicts_slurmctld_s_restart_and_none_of_slurmd(cluster: Cluster):
+    """It was the other way round: the nodes fetch what is new, and slurmctld is started anew."""
+    settings = {"HealthCheckInterval": 5, "SlurmdTimeout": 30, "SlurmctldDebug": "info", "MessageTimeout": 20}
+    predicted = changed(cluster.playbook(SITE, "--check", *NODES, variables={"slurm_cluster_settings": settings}))
+    tasks = {line.split(" : ", 1)[1].rsplit(":", 1)[0] for line in predicted}
+    assert tasks == {
+        "Write the controllers' configuration",
+        "Keep slurmctld running on the cluster's configuration",
+        "Write the login hosts' configuration",
+    }
+
+
 def test_a_node_is_added_under_limit_while_a_job_runs(cluster: Cluster):
     job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "RUNNING")

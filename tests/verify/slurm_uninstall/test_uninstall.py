@@ -24,15 +24,6 @@ def refused(cluster: Cluster, sentence: str, *arguments: str, **variables: str) 
     assert cluster.out("head", "sinfo -h -o %a") == "up"
 
 
-def test_only_a_cluster_that_is_named_goes(cluster: Cluster):
-    refused(cluster, f"slurm_uninstall_cluster is not set, but this inventory is of the cluster {name(cluster)}")
-    refused(cluster, "slurm_uninstall_cluster is yes, but this inventory", slurm_uninstall_cluster="yes")
-    refused(
-        cluster, "slurm_uninstall_records is true: give the name", slurm_uninstall_cluster=name(cluster), slurm_uninstall_records="true"
-    )
-    refused(cluster, "Run it without --limit", "--limit", "gpu1", slurm_uninstall_cluster=name(cluster))
-
-
 def test_a_job_is_not_ended(cluster: Cluster):
     job = submit(cluster, "--gres=gpu:a100:1", UNTIL_TOLD)
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
