@@ -151,7 +151,7 @@ def plan(
     Returns errors (sentences that stop the run), warnings, unfit (node name to reason), gres_kinds (GresTypes), devices (node name to
     its gres devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
     files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
-    closed (partitions that those jobs may not use),
+    closed (partitions that those jobs may not use), nodes_going (nodes that a person did not name although they go),
     copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
     """
     whole: list[_slurm_conf.PlannedNode] = []
@@ -212,6 +212,7 @@ def plan(
         "files": files,
         "record": _slurm_devices.record(whole),
         "probes": probes([p for p in cluster["partitions"] if not closed(p, policy)], [n for n in whole if n["name"] not in unfit], groups),
+        "nodes_going": sorted(set(recorded) - named - set(now["leaving"]) - set(allowed)),
         "closed": [str(p["name"]) for p in cluster["partitions"] if closed(p, policy)],
         "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
         "policy": policy,
@@ -232,6 +233,7 @@ def nothing(errors: list[str], warnings: list[str]) -> dict[str, t.Any]:
         "files": {},
         "record": "",
         "probes": [],
+        "nodes_going": [],
         "closed": [],
         "copies": {},
         "policy": {},

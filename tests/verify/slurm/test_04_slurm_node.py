@@ -25,3 +25,9 @@ def test_nodes_run_what_the_controller_has(cluster: Cluster, name: str):
 def test_health_check_is_silent_on_a_healthy_node_and_only_root_changes_it(cluster: Cluster):
     program = "/usr/local/libexec/deephdc/slurm_gpu_health"
     assert cluster.out("gpu1", f"{program} && stat -c '%U %a' {program}") == "root 755"
+
+
+def test_one_host_speaks_german_and_has_another_time(cluster: Cluster):
+    """All of this scenario was done on it: what modules read of its commands, they read all the same."""
+    said = cluster.out("gpu2", "date +%Z; ls /nowhere 2>&1 || true; apt-cache policy slurmd")
+    assert said.startswith("JST") and "Datei oder Verzeichnis nicht gefunden" in said and "Installationskandidat" in said

@@ -53,6 +53,22 @@ def test_a_backup_is_whole_private_and_the_newest_is_kept(cluster: Cluster, back
     assert "job_state" in subprocess.check_output(["tar", "tzf", str(backup / "ctl1/state.tar.gz")], text=True)
 
 
+def test_twenty_backups_while_jobs_come_and_go(cluster: Cluster):
+    """slurmctld removes the folder of a job that ends: with two ends in a second, 4 of 20 backups failed."""
+    churn = "while [ ! -e /tmp/churn_ends ]; do sbatch --quiet --output=/dev/null --time=1 --mem=10 --wrap true; sleep 0.1; done"
+    cluster.out("login", f"rm -f /tmp/churn_ends; systemd-run --quiet --uid ada --unit churn bash -c '{churn}'")
+    first = cluster.out("login", "sbatch --parsable --output=/dev/null --wrap true", user="ada")
+    try:
+        output = cluster.playbook("tests/verify/slurm_day2/backups.yml")
+    finally:
+        cluster.out("login", "touch /tmp/churn_ends; systemctl stop churn; scancel --user=ada --name=wrap", timeout=60)
+    assert changed(output) == ["Back up: ctl1"] * 20
+    last = cluster.out("login", "sbatch --parsable --output=/dev/null --wrap true", user="ada")
+    assert int(last) - int(first) > 40, "there was no churn"
+    (one, _other) = cluster.out("ctl1", "ls /var/backups/churn").split()
+    assert "job_state" in cluster.out("ctl1", f"tar tzf /var/backups/churn/{one}/state.tar.gz; rm -r /var/backups/churn")
+
+
 def test_a_damaged_backup_and_a_living_cluster_are_refused(cluster: Cluster, backup: Path, job: str, tmp_path: Path):
     damaged = tmp_path / backup.name.replace("2", "1", 1)
     shutil.copytree(backup, damaged)

@@ -46,6 +46,33 @@ def test_another_munge_key_on_one_node(cluster: Cluster, job: str):
     healed(cluster)
 
 
+# A file system whose server never answers: every question about a file there waits for ever. A process has it open.
+HANGING = """
+import ctypes, os, time
+device = os.open("/dev/fuse", os.O_RDWR)
+os.makedirs("/mnt/hangs", exist_ok=True)
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.mount(b"hangs", b"/mnt/hangs", b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other" % device):
+    raise OSError(ctypes.get_errno(), "mount")
+opened = os.open("/mnt/hangs", os.O_PATH)
+time.sleep(600)
+"""
+
+
+def test_a_file_system_that_hangs_keeps_neither_modules_nor_jobs(cluster: Cluster):
+    """NFS without its server looks like that: a module that asked for the device of every open file never ended."""
+    cluster.out("gpu1", f"cat > /root/hanging.py <<'END'\n{HANGING}\nEND\nsystemd-run --quiet --unit hanging python3 /root/hanging.py")
+    cluster.until("gpu1", "cat /proc/mounts", "/mnt/hangs fuse")
+    try:
+        assert cluster.run("gpu1", "timeout 2 stat /mnt/hangs").returncode == 124, "it does not hang"
+        cluster.playbook("tests/verify/slurm_faults/hanging.yml")
+        job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", "true")
+        assert ended(cluster, job)[0]["State"] == "COMPLETED"
+        cluster.until("ctl1", "sinfo -h -n gpu1 -p all -o %t", "idle")
+    finally:
+        cluster.out("gpu1", "systemctl kill --signal KILL hanging; umount --lazy /mnt/hangs; rm /root/hanging.py")
+
+
 def test_clock_an_hour_off_on_one_node(cluster: Cluster, job: str):
     """The containers share a clock, so it is munge alone that sees another one."""
     cluster.out("gpu2", "apt-get install -qq -y --no-install-recommends libfaketime", timeout=180)

@@ -134,6 +134,15 @@ def test_an_address_that_a_host_does_not_have_is_refused(hostvars):
     assert plan(hostvars)["errors"] == []
 
 
+def test_a_node_that_goes_is_named_for_the_last_look_at_jobs(hostvars):
+    """A job that came between the plan and the change would have been ended."""
+    record = plan(hostvars)["record"]
+    assert plan(hostvars, record)["nodes_going"] == []
+    groups = {**GROUPS, "slurm_nodes": ["gpu1"], "small": []}
+    assert plan(hostvars, record, groups)["nodes_going"] == ["n2"]
+    assert plan(hostvars, record, groups, end_jobs_in=["n2"])["nodes_going"] == []
+
+
 def test_what_the_proof_leaves_out_is_named(hostvars):
     """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a word."""
     closed = {"name": "mine", "settings": {"AllowAccounts": "physics"}}
