@@ -18,8 +18,10 @@ STATE = "/etc/deephdc/oidc_proxy"
 SESSIONS_CONF = f"{STATE}/sessions.conf"
 SESSIONS_GROUP = "oidc-sessions"
 SELECTOR = "/etc/apache2/sites-enabled/deephdc-oidc-proxy.conf"
-NUMBERS = ("port", "http_port", "session_port", "session_idle", "session_lifetime", "session_refresh")
-NUMBERS += ("refusals_per_minute", "connections_per_address")
+NUMBERS = (
+    *("port", "http_port", "session_port", "session_idle", "session_lifetime", "session_refresh"),
+    *("refusals_per_minute", "connections_per_address"),
+)
 
 
 def site_of(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any]) -> Item:
