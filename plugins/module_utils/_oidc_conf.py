@@ -425,7 +425,7 @@ def bearer(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[str]:
     if provider["bearer"] == "introspection":
         return [
             *lines,
-            f"OIDCOAuthIntrospectionEndpoint {_oidc_metadata.endpoint(provider, 'introspection_endpoint', found)}",
+            f"OIDCOAuthIntrospectionEndpoint http://127.0.0.1:{site['introspection_port']}/{provider['name']}",
             f"OIDCOAuthIntrospectionEndpointAuth {provider['token_endpoint_auth']}",
             f"OIDCOAuthClientID {provider['introspection_client_id']}",
             # To the module, 0 means never again and -1 each time.
@@ -541,6 +541,42 @@ def stray(port: int, site: Item) -> list[str]:
     )
 
 
+def asked(hosts: t.Sequence[Item]) -> list[Item]:
+    """The providers that are asked about tokens."""
+    found = [vhost["provider"] for vhost in hosts if has_tokens(vhost) and vhost["provider"]["bearer"] == "introspection"]
+    return list({provider["name"]: provider for provider in found}.values())
+
+
+def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> list[str]:
+    """Passes the module's questions about tokens on to the providers: it would believe the body of an answer whose status is an error."""
+    lines = [
+        "ServerName introspection.invalid",
+        *logs(),
+        "ProxyRequests Off",
+        "SSLProxyEngine On",
+        "SSLProxyVerify require",
+        "SSLProxyCACertificateFile /etc/ssl/certs/ca-certificates.crt",
+        # Of an error the module gets Apache's own page, which is no answer.
+        "ProxyErrorOverride On",
+        *block('Location "/"', ["Require all denied"]),
+    ]
+    for provider in providers:
+        address = _oidc_metadata.endpoint(provider, "introspection_endpoint", metadata.get(provider["name"]) or {})
+        own = [f"SSLProxyCACertificateFile {ca_path(provider)}"] if provider["ca_file"] else []
+        lines += block(f'Proxy "{address}"', own) if own else []
+        lines += block(
+            f'Location "/{provider["name"]}"',
+            [
+                "Require local",
+                "ProxyAddHeaders Off",
+                # A redirect would take the token elsewhere.
+                "Header unset Location",
+                f'ProxyPass "{address}" connectiontimeout=3 timeout=10 retry=0',
+            ],
+        )
+    return [f"Listen 127.0.0.1:{site['introspection_port']}", *block(f"VirtualHost 127.0.0.1:{site['introspection_port']}", lines)]
+
+
 def plain_http(vhost: Item, site: Item) -> list[str]:
     """Sends browsers to https, and serves what an ACME client proves the name by."""
     proof = "/.well-known/acme-challenge/"
@@ -615,6 +651,7 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         lines += stray(port, site)
     for vhost in hosts:
         lines += virtual_host(vhost, site, metadata.get(vhost["provider"]["name"]) or {})
+    lines += introspection(asked(hosts), site, metadata) if asked(hosts) else []
     if site["http_port"]:
         first = {vhost["host"]: vhost for vhost in reversed(hosts)}
         for name in reversed(list(first)):

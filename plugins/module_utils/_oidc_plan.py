@@ -19,7 +19,7 @@ SESSIONS_CONF = f"{STATE}/sessions.conf"
 SESSIONS_GROUP = "oidc-sessions"
 SELECTOR = "/etc/apache2/sites-enabled/deephdc-oidc-proxy.conf"
 NUMBERS = (
-    *("port", "http_port", "session_port", "session_idle", "session_lifetime", "session_refresh"),
+    *("port", "http_port", "introspection_port", "session_port", "session_idle", "session_lifetime", "session_refresh"),
     *("refusals_per_minute", "connections_per_address"),
 )
 

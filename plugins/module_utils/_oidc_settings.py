@@ -346,7 +346,7 @@ def site_errors(site: t.Mapping[str, t.Any]) -> list[str]:
             errors.append(f"{variable} is neither a path on the host nor PEM text.")
     if site.get("acme_command") and not (given[0].startswith("/") and given[1].startswith("/")):
         errors.append("oidc_proxy_acme_command needs oidc_proxy_certificate and oidc_proxy_certificate_key as paths on the host.")
-    for key in ("port", "http_port", "session_port"):
+    for key in ("port", "http_port", "introspection_port", "session_port"):
         number = str(site.get(key))
         if not number.isdecimal() or int(number) > 65535 or (key != "http_port" and int(number) == 0):
             errors.append(f"oidc_proxy_{key} is {number}, which is no port.")

@@ -19,6 +19,7 @@ code=0
 # A trial start among ports, logs and process ids of its own; 124: it still ran when time was up.
 # shellcheck disable=SC2016 # the inner shell expands them
 unshare --net --mount sh -ec '
+    ip link set lo up
     mount -t tmpfs none "$APACHE_RUN_DIR"
     mount -t tmpfs none "$APACHE_LOG_DIR"
     code=0

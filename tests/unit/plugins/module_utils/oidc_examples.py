@@ -25,6 +25,7 @@ SETTINGS: dict[str, t.Any] = {
     "http_port": 80,
     "session_store": "redis",
     "session_port": 6390,
+    "introspection_port": 6391,
     "session_idle": 900,
     "session_lifetime": 28800,
     "session_refresh": 300,

@@ -244,3 +244,13 @@ def test_a_complaint_is_told_to_be_a_backends() -> None:
     complaint = f"AH00526: Syntax error on line {line} of {_oidc_conf.CANDIDATE}:\nInvalid argument"
     assert _oidc_conf.guilty(complaint, text).startswith("The backend marathon in oidc_proxy_backends is refused by Apache")
     assert _oidc_conf.guilty(complaint.replace(f"line {line}", "line 2"), text).startswith("The new configuration of the front is refused")
+
+
+def test_questions_about_tokens_take_a_way_on_which_errors_are_no_answers() -> None:
+    """mod_auth_openidc does not look at the status: an error with {"active": true} in its body let a token in."""
+    assert "introspection.invalid" not in conf(), "nobody is asked"
+    text = conf(backends=[{**settings()["backends"][0], "provider": "asked"}])
+    assert "OIDCOAuthIntrospectionEndpoint http://127.0.0.1:6391/asked\n" in text
+    relay = text[text.index("<VirtualHost 127.0.0.1:6391>") :].split("</VirtualHost>")[0]
+    assert "ProxyErrorOverride On" in relay and "SSLProxyVerify require" in relay and "Header unset Location" in relay
+    assert "Require all denied" in relay and "Require local" in relay
