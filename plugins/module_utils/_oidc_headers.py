@@ -9,6 +9,7 @@ CGI, WSGI and many other servers read X-Remote-User and X_Remote_User as the sam
 from __future__ import annotations
 
 import itertools
+import re
 import typing as t
 
 # Who somebody is: only the front may say that to an upstream.
@@ -146,12 +147,13 @@ def spellings(name: str, separators: str = "-_") -> list[str]:
 
 
 def odd_spellings(passed_on: t.Iterable[str]) -> str:
-    """A regular expression for header names that a server may read as who somebody is, and that forged() does not take away.
+    """A regular expression for header names that a server may read as what only the front says, and that forged() does not take away.
 
     CGI turns each sign of a name that is no letter or digit into "_", so X~Remote~User is X_Remote_User there. No honest client writes so.
     """
-    names = dict.fromkeys(name.lower() for name in (*passed_on, *IDENTITIES))
-    whole = "|".join("[^a-z0-9]".join(name.replace("_", "-").split("-")) for name in names)
+    # A name of one word has no other spelling, and the plain one is no reason to refuse a request.
+    names = dict.fromkeys(name.lower().replace("_", "-") for name in (*passed_on, *IDENTITIES, *CIRCUMSTANCES) if re.search("[_-]", name))
+    whole = "|".join("[^a-z0-9]".join(name.split("-")) for name in names)
     begun = "|".join("[^a-z0-9]".join(name.rstrip("-").lower().split("-")) for name in IDENTITY_PREFIXES)
     return f"(?i)^(?:(?:{whole})|(?:{begun})[^a-z0-9].*)$"
 

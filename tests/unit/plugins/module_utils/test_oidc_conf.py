@@ -128,6 +128,17 @@ def test_every_spelling_of_a_header_is_taken_away() -> None:
     assert {"x_site.user", "x-http_method-override", "forwarded", "oidc_claim_sub", "x_slurm-user_token"} <= set(names)
 
 
+@pytest.mark.parametrize(
+    ("name", "odd"),
+    [
+        *((name, True) for name in ("X~Remote~User", "x.forwarded.for", "X!Original!URL", "SSL~CLIENT~VERIFY", "Impersonate-Extra-scopes", "X+Own")),
+        *((name, False) for name in ("X-Note", "Forwarded", "Proxy", "X-Remote-Users", "X~Custom~Thing", "Via")),
+    ],
+)
+def test_a_name_that_cgi_reads_as_the_fronts_own_is_odd(name: str, odd: bool) -> None:
+    assert bool(re.search(_oidc_headers.odd_spellings(["X-Own"]), name)) == odd
+
+
 def test_a_backend_at_the_top_leaves_the_front_its_own_addresses() -> None:
     text = conf(backend={"preset": "jupyterhub", "host": "hub.example.org", "path": None, "audience": None, "scopes": None})
     assert text.index('ProxyPass "/oidc/" "!"') < text.index('ProxyPass "/" "balancer://marathon/"')
