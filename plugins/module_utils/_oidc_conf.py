@@ -528,14 +528,12 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
 
 def stray(port: int, site: Item) -> list[str]:
     """The first virtual host of a port answers for every name that is nobody's, and has what holds before a name is told."""
-    limit = site["connections_per_address"]
     return block(
         f"VirtualHost *:{port}",
         [
             "ServerName nobody.invalid",
             *tls(site),
             *logs(),
-            *([f"QS_SrvMaxConnPerIP {limit} {BUSY_CONNECTIONS}"] if limit else []),
             *block('Location "/"', ["Require all denied"]),
         ],
     )
@@ -647,6 +645,9 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
     # The rule is there even where nothing is counted, because a reload can't bring it or take it away.
     lines += ["QS_ClientEntries 50000", "QS_ErrorResponseCode 429"]
     lines.append(f"QS_CondClientEventLimitCount {site['refusals_per_minute'] or MOST_REFUSALS} 60 QS_Limit token")
+    if site["connections_per_address"]:
+        # For all ports: the one that only redirects has the same places, and its first virtual host may be another site's.
+        lines.append(f"QS_SrvMaxConnPerIP {site['connections_per_address']} {BUSY_CONNECTIONS}")
     for port in tls_ports:
         lines += stray(port, site)
     for vhost in hosts:

@@ -139,6 +139,13 @@ def test_a_name_that_cgi_reads_as_the_fronts_own_is_odd(name: str, odd: bool) ->
     assert bool(re.search(_oidc_headers.odd_spellings(["X-Own"]), name)) == odd
 
 
+def test_connections_are_limited_for_all_ports() -> None:
+    """The port that only redirects has the same places; another site's virtual host may be its first."""
+    text = conf()
+    assert text.index("\nQS_SrvMaxConnPerIP 50 75\n") < text.index("<VirtualHost")
+    assert text.count("QS_SrvMaxConnPerIP") == 1
+
+
 def test_a_backend_at_the_top_leaves_the_front_its_own_addresses() -> None:
     text = conf(backend={"preset": "jupyterhub", "host": "hub.example.org", "path": None, "audience": None, "scopes": None})
     assert text.index('ProxyPass "/oidc/" "!"') < text.index('ProxyPass "/" "balancer://marathon/"')
