@@ -33,8 +33,14 @@ COOKIE = "__Host-front"
 BUSY_CONNECTIONS = 75
 # The greatest number that every mod_qos takes: the one of Debian 12 turns greater ones into negative ones.
 MOST_REFUSALS = 32767
-# Headers of answers that are the front's business, or say too much of what is behind it.
-FRONTS_OWN_ANSWERS = ("Strict-Transport-Security", "Clear-Site-Data", "Public-Key-Pins", "Server", "X-Powered-By", "X-AspNet-Version")
+# Headers of answers that are the front's business, say too much of what is behind it, are orders to a proxy, or hold for other
+# applications of the same name, too.
+FRONTS_OWN_ANSWERS = (
+    *("Strict-Transport-Security", "Clear-Site-Data", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "X-Content-Type-Options"),
+    *("Server", "X-Powered-By", "X-AspNet-Version", "X-AspNetMvc-Version"),
+    *("X-Accel-Redirect", "X-Sendfile", "X-Sendfile2", "X-LIGHTTPD-send-file", "X-Reproxy-URL", "Proxy-Authentication-Info"),
+    *("Alt-Svc", "Alternate-Protocol", "Service-Worker-Allowed", "NEL", "Report-To", "Set-Cookie2"),
+)
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -306,8 +312,11 @@ def location(backend: Item, vhost: Item, site: Item) -> list[str]:
         lines.append("SetEnv no-gzip 1")
     lines += [f"Header unset {name}" for name in FRONTS_OWN_ANSWERS]
     # An application must neither begin nor end a session of the front.
-    session = f"(?i)^\\s*(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_)[^=;]*=.*$"
+    # A browser sends one without a name as it is, so =NAME=VALUE is one of that name at the next request.
+    session = f"(?i)^[\\s=]*(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_)[^=;]*(?:[=;].*)?$"
     lines.append(f'Header edit Set-Cookie "{session}" "front=; Max-Age=0; Secure; HttpOnly"')
+    # What comes before an answer passes no rule of these.
+    lines.append("SetEnv proxy-interim-response Suppress")
     return block(f'Location "{backend["path"]}"', lines)
 
 

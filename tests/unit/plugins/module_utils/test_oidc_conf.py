@@ -146,6 +146,21 @@ def test_connections_are_limited_for_all_ports() -> None:
     assert text.count("QS_SrvMaxConnPerIP") == 1
 
 
+@pytest.mark.parametrize(
+    ("cookie", "taken"),
+    [
+        *(
+            (one, True)
+            for one in ("__Host-front=x", "__host-front", "=__Host-front=x", " __Host-front_1 =x", "front_state_443_x=1", "__Host-front;x")
+        ),
+        *((one, False) for one in ("own=1", "__Host-own=1", "my__Host-front=1", "a=__Host-front=1", "JSESSIONID=0")),
+    ],
+)
+def test_an_application_sets_no_cookie_of_the_fronts(cookie: str, taken: bool) -> None:
+    (pattern,) = set(re.findall(r'Header edit Set-Cookie "(.*?)" "front', conf()))
+    assert bool(re.search(pattern, cookie)) == taken
+
+
 def test_a_backend_at_the_top_leaves_the_front_its_own_addresses() -> None:
     text = conf(backend={"preset": "jupyterhub", "host": "hub.example.org", "path": None, "audience": None, "scopes": None})
     assert text.index('ProxyPass "/oidc/" "!"') < text.index('ProxyPass "/" "balancer://marathon/"')
