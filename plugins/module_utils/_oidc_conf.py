@@ -41,6 +41,13 @@ FRONTS_OWN_ANSWERS = (
     *("X-Accel-Redirect", "X-Sendfile", "X-Sendfile2", "X-LIGHTTPD-send-file", "X-Reproxy-URL", "Proxy-Authentication-Info"),
     *("Alt-Svc", "Alternate-Protocol", "Service-Worker-Allowed", "NEL", "Report-To", "Set-Cookie2"),
 )
+# What keeps a browser safe on each page, also on those that the module, or Apache itself, makes.
+SAFE_ANSWERS = {
+    "Strict-Transport-Security": "max-age=31536000",
+    "Referrer-Policy": "same-origin",
+    "X-Frame-Options": "SAMEORIGIN",
+    "X-Content-Type-Options": "nosniff",
+}
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -388,6 +395,25 @@ def logs() -> list[str]:
     ]
 
 
+def safe_answers() -> list[str]:
+    """Early, for the pages that the module makes itself; and late, for requests that Apache refuses before that.
+
+    resp() looks at what an application says first: where that is something else, it has the last word.
+    """
+    lines = []
+    for name, value in SAFE_ANSWERS.items():
+        said = f"resp('{name}')"
+        lines += [f'Header always set {name} "{value}" early', f'Header always set {name} "{value}" "expr=-z {said}"']
+        if name not in FRONTS_OWN_ANSWERS:
+            lines.append(f"Header always unset {name} \"expr={said} != '{value}'\"")
+    return [
+        *lines,
+        # An application that says in its policy who may frame it need not be framed by its own site alone.
+        "Header always unset X-Frame-Options \"expr=-n resp('Content-Security-Policy')\"",
+        "Header always set Cache-Control no-store \"expr=%{REQUEST_STATUS} -in {'401','403'}\"",
+    ]
+
+
 def login(vhost: Item, site: Item) -> list[str]:
     """Settings for browsers."""
     provider, base = vhost["provider"], base_url(vhost)
@@ -506,13 +532,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         f'SetEnvIf "{site["odd"]}" . DEEPHDC_FORGED=1',
         "RewriteCond %{ENV:DEEPHDC_FORGED} =1",
         "RewriteRule ^ - [R=400,L]",
-        # Early, too, for the pages that the module makes itself.
-        'Header always set Strict-Transport-Security "max-age=31536000" early',
-        'Header always set Strict-Transport-Security "max-age=31536000"',
-        "Header always set Referrer-Policy same-origin \"expr=-z resp('Referrer-Policy')\"",
-        "Header always set X-Frame-Options SAMEORIGIN \"expr=-z resp('X-Frame-Options') && -z resp('Content-Security-Policy')\"",
-        "Header always set X-Content-Type-Options nosniff",
-        "Header always set Cache-Control no-store \"expr=%{REQUEST_STATUS} -in {'401','403'}\"",
+        *safe_answers(),
         "Header always set WWW-Authenticate 'Bearer realm=\"front\"' \"expr=%{REQUEST_STATUS} == 401 && -z resp('WWW-Authenticate')\"",
         *(f"RequestHeader unset {name} early" for name in site["forged"]),
         f'RequestHeader set {NOW} "%t" early',
@@ -543,6 +563,7 @@ def stray(port: int, site: Item) -> list[str]:
             "ServerName nobody.invalid",
             *tls(site),
             *logs(),
+            *safe_answers(),
             *block('Location "/"', ["Require all denied"]),
         ],
     )

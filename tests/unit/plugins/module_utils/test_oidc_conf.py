@@ -131,7 +131,10 @@ def test_every_spelling_of_a_header_is_taken_away() -> None:
 @pytest.mark.parametrize(
     ("name", "odd"),
     [
-        *((name, True) for name in ("X~Remote~User", "x.forwarded.for", "X!Original!URL", "SSL~CLIENT~VERIFY", "Impersonate-Extra-scopes", "X+Own")),
+        *(
+            (name, True)
+            for name in ("X~Remote~User", "x.forwarded.for", "X!Original!URL", "SSL~CLIENT~VERIFY", "Impersonate-Extra-scopes", "X+Own")
+        ),
         *((name, False) for name in ("X-Note", "Forwarded", "Proxy", "X-Remote-Users", "X~Custom~Thing", "Via")),
     ],
 )
@@ -144,6 +147,14 @@ def test_connections_are_limited_for_all_ports() -> None:
     text = conf()
     assert text.index("\nQS_SrvMaxConnPerIP 50 75\n") < text.index("<VirtualHost")
     assert text.count("QS_SrvMaxConnPerIP") == 1
+
+
+def test_every_page_has_safe_headers() -> None:
+    text = conf()
+    hosts = [part for part in text.split("<VirtualHost")[1:] if "SSLEngine on" in part]
+    assert len(hosts) > 1
+    for part in hosts:
+        assert all(f"Header always set {name} " in part for name in _oidc_conf.SAFE_ANSWERS)
 
 
 @pytest.mark.parametrize(
