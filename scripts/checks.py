@@ -20,9 +20,11 @@ ONE_RELEASE = {
     "gpu_host/test_container_toolkit.py": "trixie",
     "gpu_host/test_driver.py": "bookworm",
     "gpu_host/test_reboot.py": "trixie",
+    "oidc_hostile": "bookworm",
     "oidc_proxy/test_04_life.py": "trixie",
     "oidc_proxy/test_06_gateway_attacks.py": "bookworm",
     "oidc_proxy/test_07_iam_accounts.py": "trixie",
+    "oidc_proxy/test_08_closed_accounts.py": "bookworm",
     "opennebula/test_02_life.py": "trixie",
     "pci_passthrough": "bookworm",  # its processor is emulated
     "slurm/test_08_changes.py": "trixie",

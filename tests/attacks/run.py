@@ -57,13 +57,13 @@ def filled(value: t.Any, item: str) -> t.Any:
     return value
 
 
-def attacks(doors: t.Collection[str]) -> list[Attack]:
+def attacks(doors: t.Collection[str], names: t.Sequence[str] = FILES, folder: Path = HERE) -> list[Attack]:
     """All attacks of the files at each of the doors that the front has."""
     found = []
     number = itertools.count()
-    for name in FILES:
+    for name in names:
         defaults: dict[str, t.Any] = {}
-        for entry in yaml.safe_load((HERE / f"{name}.yml").read_text(encoding="utf-8")):
+        for entry in yaml.safe_load((folder / f"{name}.yml").read_text(encoding="utf-8")):
             if "id" not in entry:
                 defaults = entry
                 continue

@@ -83,6 +83,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             method, path = [*head.split(" ", 2), "", ""][:2]
             record = {"head": head, "body": ""}
             RECORDS.append(record)
+            if headers.get("expect", "").lower() == "100-continue":
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             record["body"] = (await body_of(reader, headers))[:BODY_KEPT].decode("latin-1")
             if path.endswith("/events"):
                 return await events(writer)
