@@ -677,7 +677,9 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
     lines.append(f"QS_CondClientEventLimitCount {site['refusals_per_minute'] or MOST_REFUSALS} 60 QS_Limit token")
     if site["connections_per_address"]:
         # For all ports: the one that only redirects has the same places, and its first virtual host may be another site's.
-        lines.append(f"QS_SrvMaxConnPerIP {site['connections_per_address']} {BUSY_CONNECTIONS}")
+        lines += [f"QS_SrvMaxConnPerIP {site['connections_per_address']} {BUSY_CONNECTIONS}"]
+        # This Apache itself, with its questions about tokens.
+        lines += ["QS_SrvMaxConnExcludeIP 127.0.0.1"]
     for port in tls_ports:
         lines += stray(port, site)
     for vhost in hosts:
