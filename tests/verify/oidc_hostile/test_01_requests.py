@@ -16,6 +16,10 @@ def test_the_front_refuses(kind: str, refuses):
     refuses(kind)
 
 
+def test_keys_of_the_provider(refuses):
+    refuses("jwks", program="jwks.py")
+
+
 def test_versions_and_ciphers_that_are_refused(refuses):
     refuses("ciphers", program="ciphers.py")
 
