@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
-sys.path.insert(0, str(ATTACKS))
+HOSTILE = ATTACKS / "hostile"
+sys.path[:0] = [str(ATTACKS), str(HOSTILE)]
 
+import hostile  # noqa: E402 - because the attacks are programs beside each other, no package
 import run  # noqa: E402 - because the attacks are programs beside each other, no package
 from wire import Reply, complete  # noqa: E402 - because the attacks are programs beside each other, no package
 
@@ -105,3 +107,64 @@ def test_an_answer_is_read_to_its_end():
     assert complete(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nxy", b"GET ")
     assert complete(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", b"HEAD ")
     assert complete(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n", b"GET ")
+
+
+# --- further classes
+
+CLASSES = ("answers", "bodies", "bound", "lies", "names", "origins", "pages", "paths", "redirects", "users")
+HOSTILE_DOORS = yaml.safe_load((HOSTILE / "fronts.yml").read_text(encoding="utf-8"))["front"]["doors"]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_enough_attacks_and_requests_that_must_pass(name: str):
+    found = run.attacks(HOSTILE_DOORS, [name], HOSTILE)
+    good = {one.id for one in found if one.data["expect"] in ("passes", "answers")}
+    assert good
+    assert len({one.id for one in found if one.data["expect"] not in ("passes", "answers", "known")} - good) >= 20
+    assert len({(one.id, one.door) for one in found}) == len(found)
+    assert all(hasattr(hostile.Hostile, f"judge_{one.data['expect']}") for one in found)
+
+
+@pytest.fixture
+def judge():
+    found = object.__new__(hostile.Hostile)
+    found.doors = HOSTILE_DOORS
+    found.host = "front.site.test"
+    return found
+
+
+def page(*lines: str) -> Reply:
+    return Reply(200, "", "\n".join(["APPLICATION ALPHA", "HEADER X-Remote-User: alice", *lines]))
+
+
+@pytest.mark.parametrize("line", ["HEADER X~Remote~User: mallory", "HEADER HTTP_X_REMOTE_USER: mallory", "HEADER x.remote.user: bob"])
+def test_a_folded_name_is_seen(judge, line: str):
+    one = run.Attack("id", "x1", "cgi", {"names": ["X-Remote-User"]}, ())
+    assert judge.judge_unforged(one, page(), "") == ""
+    assert judge.judge_unforged(one, page(line), "") != ""
+
+
+@pytest.mark.parametrize("body", ["APPLICATION BETA", "APPLICATION OUTSIDE", "OUTSIDE"])
+def test_another_application_is_seen(judge, body: str):
+    one = run.Attack("id", "x1", "cgi", {}, ())
+    assert judge.judge_inside(one, page(), "") == ""
+    assert judge.judge_inside(one, Reply(200, "", body), "") != ""
+
+
+@pytest.mark.parametrize(
+    "lacking", ["Strict-Transport-Security", "X-Content-Type-Options", "Referrer-Policy", "X-Frame-Options", "Cache-Control"]
+)
+def test_a_page_without_a_header_is_seen(judge, lacking: str):
+    values = {
+        "Strict-Transport-Security": "max-age=31536000",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "same-origin",
+        "X-Frame-Options": "SAMEORIGIN",
+        "Cache-Control": "no-store",
+    }
+    one = run.Attack("id", "x1", "api", {"statuses": [403]}, ())
+    head = ["HTTP/1.1 403 Forbidden", *(f"{name}: {value}" for name, value in values.items())]
+    assert judge.judge_safe(one, Reply(403, "\r\n".join(head), ""), "") == ""
+    assert judge.judge_safe(one, Reply(403, "\r\n".join(line for line in head if lacking not in line), ""), "") != ""
+    twice = [*head, f"{lacking}: {values[lacking]}"]
+    assert lacking == "X-Frame-Options" or judge.judge_safe(one, Reply(403, "\r\n".join(twice), ""), "") != ""

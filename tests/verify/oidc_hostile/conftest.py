@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from attack_counts import pytest_terminal_summary  # noqa: F401 - pytest calls it
 from local import ROOT, Cluster
 from oidc_site import PYTHON
 
@@ -47,12 +48,3 @@ def refuses(attempt: Try) -> Callable[..., None]:
         assert found["must_pass"] >= 1
 
     return refuses
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
-    lines = [text for report in reports if report.when == "call" for name, text in report.user_properties if name == "attacks"]
-    if lines:
-        terminalreporter.section("attacks")
-    for line in lines:
-        terminalreporter.line(line)

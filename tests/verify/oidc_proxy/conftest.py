@@ -2,11 +2,4 @@
 
 from __future__ import annotations
 
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    reports = [report for kind in ("passed", "failed") for report in terminalreporter.getreports(kind)]
-    lines = [text for report in reports if report.when == "call" for name, text in report.user_properties if name == "attacks"]
-    if lines:
-        terminalreporter.section("attacks")
-    for line in lines:
-        terminalreporter.line(line)
+from attack_counts import pytest_terminal_summary  # noqa: F401 - pytest calls it
