@@ -460,7 +460,9 @@ def bearer(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[str]:
     if provider["bearer"] == "introspection":
         return [
             *lines,
-            f"OIDCOAuthIntrospectionEndpoint http://127.0.0.1:{site['introspection_port']}/{provider['name']}",
+            # The module of Debian 12 takes no http here. It stays on this host, so nothing is gained by a look at the certificate.
+            f"OIDCOAuthIntrospectionEndpoint https://127.0.0.1:{site['introspection_port']}/{provider['name']}",
+            "OIDCOAuthSSLValidateServer Off",
             f"OIDCOAuthIntrospectionEndpointAuth {provider['token_endpoint_auth']}",
             f"OIDCOAuthClientID {provider['introspection_client_id']}",
             # To the module, 0 means never again and -1 each time.
@@ -579,6 +581,7 @@ def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[s
     """Passes the module's questions about tokens on to the providers: it would believe the body of an answer whose status is an error."""
     lines = [
         "ServerName introspection.invalid",
+        *tls(site),
         *logs(),
         "ProxyRequests Off",
         "SSLProxyEngine On",

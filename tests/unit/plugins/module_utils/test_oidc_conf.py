@@ -294,7 +294,7 @@ def test_questions_about_tokens_take_a_way_on_which_errors_are_no_answers() -> N
     """mod_auth_openidc does not look at the status: an error with {"active": true} in its body let a token in."""
     assert "introspection.invalid" not in conf(), "nobody is asked"
     text = conf(backends=[{**settings()["backends"][0], "provider": "asked"}])
-    assert "OIDCOAuthIntrospectionEndpoint http://127.0.0.1:6391/asked\n" in text
+    assert "OIDCOAuthIntrospectionEndpoint https://127.0.0.1:6391/asked\n" in text
     relay = text[text.index("<VirtualHost 127.0.0.1:6391>") :].split("</VirtualHost>")[0]
     assert "ProxyErrorOverride On" in relay and "SSLProxyVerify require" in relay and "Header unset Location" in relay
     assert "Require all denied" in relay and "Require local" in relay
