@@ -55,7 +55,9 @@ def test_rules_of_containers_stay(cluster: Cluster):
 
 def test_a_job_with_a_gpu_leaves_its_files_in_the_home(cluster: Cluster):
     script = f"#!/bin/bash\n{LOOK.replace('SECONDS', '0')}\n"
-    job = cluster.out("login", f"cat > job.sh <<'END'\n{script}\nEND\nsbatch --parsable --gres=gpu:a100:1 --output=job-%j.out job.sh", "ada")
+    job = cluster.out(
+        "login", f"cat > job.sh <<'END'\n{script}\nEND\nsbatch --parsable --gres=gpu:a100:1 --output=job-%j.out job.sh", "ada"
+    )
     (record,) = ended(cluster, job)
     assert (record["State"], record["NodeList"]) == ("COMPLETED", "gpu1")
     assert "gres/gpu:a100=1" in record["AllocTRES"]
