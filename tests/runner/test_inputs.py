@@ -54,7 +54,7 @@ def test_every_file_that_hosts_and_tests_are_made_of_is_an_input():
         ("extensions/molecule/slurm_day2/prepare.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
         ("roles/opennebula_pci/tasks/sync.yml", {"opennebula"}),
         ("roles/oidc_proxy/tasks/check.yml", {"oidc_hostile", "oidc_proxy"}),
-        ("roles/slurm_zabbix/files/slurm_zabbix.py", {"slurm_services"}),
+        ("roles/slurm_zabbix/files/slurm_zabbix.py", {"slurm_services", "slurm_uninstall"}),
         ("tests/stand_ins/oidc/package-lock.json", {"oidc_hostile", "oidc_proxy", "opennebula", "slurm"}),  # two take the folder as a whole
         ("plugins/filter/opennebula.py", {"opennebula"}),
         ("scripts/virtual-image", {"pci_passthrough"}),
