@@ -12,7 +12,7 @@ import yaml
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 OURS = sorted(path for path in ROLES.iterdir() if path.name.startswith("slurm_") and path.name != "slurm_uninstall")
 PATH = re.compile(r"(?:path|dest): \"?(/(?:etc|usr/local|var/lib/deephdc)/[^\s\"{}]+)\"?\s*(?:[,}]|$)", re.MULTILINE)
-# Written and taken away by the roles munge, gpu_access and slurm_node (ssh.yml), which slurm_uninstall calls; or a folder that others share.
+# Written and taken away by roles that slurm_uninstall calls (slurm_node: ssh.yml), or folders that others share.
 ELSEWHERE = {"/etc/pam.d/sshd", "/etc/slurm", "/etc/slurm/prolog.d", "/etc/slurm/epilog.d", "/etc/deephdc", "/var/lib/deephdc"}
 ELSEWHERE |= {"/usr/local/lib/deephdc", "/usr/local/share/deephdc"}
 

@@ -61,7 +61,8 @@ time.sleep(600)
 
 def test_a_file_system_that_hangs_keeps_neither_modules_nor_jobs(cluster: Cluster):
     """NFS without its server looks like that: a module that asked for the device of every open file never ended."""
-    cluster.out("gpu1", f"cat > /root/hanging.py <<'END'\n{HANGING}\nEND\nsystemd-run --quiet --unit hanging python3 /root/hanging.py")
+    cluster.out("gpu1", f"cat > /root/hanging.py <<'END'\n{HANGING}\nEND\n")
+    cluster.out("gpu1", "test -e /dev/fuse || mknod /dev/fuse c 10 229; systemd-run --quiet --unit hanging python3 /root/hanging.py")
     cluster.until("gpu1", "cat /proc/mounts", "/mnt/hangs fuse")
     try:
         assert cluster.run("gpu1", "timeout 2 stat /mnt/hangs").returncode == 124, "it does not hang"
@@ -70,7 +71,7 @@ def test_a_file_system_that_hangs_keeps_neither_modules_nor_jobs(cluster: Cluste
         assert ended(cluster, job)[0]["State"] == "COMPLETED"
         cluster.until("ctl1", "sinfo -h -n gpu1 -p all -o %t", "idle")
     finally:
-        cluster.out("gpu1", "systemctl kill --signal KILL hanging; umount --lazy /mnt/hangs; rm /root/hanging.py")
+        cluster.out("gpu1", "systemctl kill --signal KILL hanging; umount --lazy /mnt/hangs; rm /root/hanging.py /dev/fuse")
 
 
 def test_clock_an_hour_off_on_one_node(cluster: Cluster, job: str):
