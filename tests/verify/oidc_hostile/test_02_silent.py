@@ -12,8 +12,8 @@ from local import ROOT, Cluster
 from oidc_site import PYTHON, TRUST, made_token
 
 CONNECTIONS = 200
-# Seconds within which others must be served.
-PATIENCE = 2.0
+# Seconds within which others must be served, also where the tests' machine is busy with other hosts; they waited 17.
+PATIENCE = 5.0
 
 
 @pytest.fixture(scope="module")
