@@ -29,6 +29,8 @@ def users_of_roles():
         text = path.read_text(encoding="utf-8")
         named.update(re.findall(r"ansible\.builtin\.(?:user|group):\n\s+name: (.+)", text))
         named.update(re.findall(r"^\s*(?:User|Group)=(.+)", text, re.MULTILINE))
+    # A loop's names are those of a list elsewhere: slurm_uninstall removes what other roles make.
+    named.discard('"{{ item }}"')
     own = variables()
     return {re.sub(r"\{\{ (\w+) \}\}", lambda match: own[match.group(1)], name.strip("\"'")) for name in named}
 
