@@ -44,8 +44,17 @@ NO_INPUT = re.compile(
     r"|scripts/(?:bench|callbacks/.*|checks\.py|demo|down|inputs\.py|lint|passes\.py|reference|step|steps\.py|tarball|test|usage\.py)"
 )
 # A path of one of these folders as a whole says nothing about what in it is used.
-TOO_WIDE = ("extensions/molecule", "plugins/filter", "plugins/module_utils", "plugins/modules", "tests/unit", "tests/verify")
+TOO_WIDE = (
+    "extensions/molecule",
+    "plugins/filter",
+    "plugins/module_utils",
+    "plugins/modules",
+    "plugins/plugin_utils",
+    "tests/unit",
+    "tests/verify",
+)
 
+COLLECTION = "ansible_collections.deephdc.accelerators"
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
 COLLECTION_NAME = re.compile(r"deephdc\.accelerators\.(\w+)")
 PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+|[\w-]+\.(?:ya?ml|py|mjs|sh)\b")
@@ -60,13 +69,16 @@ def strings(python: ast.AST) -> str:
 
 
 def imported(python: ast.AST) -> Iterator[str]:
-    """Each part of the names of imported modules, and each imported name, which may be a module as well."""
+    """The paths of imported modules, without a suffix, and of each imported name, which may be a module as well."""
     for node in ast.walk(python):
         if isinstance(node, ast.Import):
-            yield from (part for alias in node.names for part in alias.name.split("."))
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from (node.module or "").split(".")
-            yield from (alias.name for alias in node.names)
+            module = node.module or ""
+            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (name.removeprefix(f"{COLLECTION}.").strip(".").replace(".", "/") for name in names)
 
 
 class Tree:
@@ -120,8 +132,8 @@ class Tree:
             python = ast.parse(text, filename=name)
             text = strings(python)
             for word in imported(python):
-                places = (folder, folder.parent, "scripts", "plugins/module_utils", "plugins/plugin_utils")
-                yield from (file for file in (f"{place}/{word}.py" for place in places) if file in self._known)
+                places = (".", folder, folder.parent, "scripts")
+                yield from (file for file in (os.path.normpath(f"{place}/{word}.py") for place in places) if file in self._known)
         else:
             text = COMMENT.sub("", text)
         for word in COLLECTION_NAME.findall(text):

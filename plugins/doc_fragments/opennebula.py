@@ -11,6 +11,12 @@ requirements:
   - pyone 7.0 or newer (on a front end, the package python3-pyone of OpenNebula's repository)
 notes:
   - Runs on the front end, or wherever the API can be reached by https.
+attributes:
+  action_group:
+    description: Use C(group/deephdc.accelerators.opennebula) in C(module_defaults) to give all modules of OpenNebula the same API.
+    support: full
+    membership:
+      - deephdc.accelerators.opennebula
 options:
   endpoint:
     description: URL of the API by XML-RPC. On another host than this it must be https, as the password goes with each call.

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _glue2
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._information import glue2
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
-            "glue2_accelerators": as_filter(_glue2.accelerator_environments),
-            "tosca_gpu_capability": as_filter(_glue2.gpu_capability),
+            "glue2_accelerators": as_filter(glue2.accelerator_environments),
+            "tosca_gpu_capability": as_filter(glue2.gpu_capability),
         }

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import hostlist
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
 def hostlist_fold(names: list[str], ordered: bool = False) -> str:
-    return _hostlist.fold_ordered(names) if ordered else _hostlist.fold(names)
+    return hostlist.fold_ordered(names) if ordered else hostlist.fold(names)
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
             "hostlist_fold": as_filter(hostlist_fold),
-            "hostlist_expand": as_filter(_hostlist.expand),
+            "hostlist_expand": as_filter(hostlist.expand),
         }

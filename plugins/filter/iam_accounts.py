@@ -6,10 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_plan, _iam_settings, _iam_slurm, _slurm_policy
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_plan import Host, Refused
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _slurm_policy_file
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import policy as slurm_policy
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam import plan as iam_plan
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam import settings as iam_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam.plan import Host
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import iam_users as slurm_iam_users
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import policy_file as slurm_policy_file
 
 
 def whole(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -23,8 +27,8 @@ def site_policy(hostvars: t.Any, groups: t.Mapping[str, list[str]]) -> tuple[dic
     if not controllers:
         return {}, []
     variables = hostvars[controllers[0]]
-    policy, wrong = _slurm_policy_file.read(variables.get("slurm_cluster_policy"), variables.get("slurm_cluster_policy_file"))
-    wrong = wrong or _slurm_policy.policy_errors("slurm_cluster_policy", policy)
+    policy, wrong = slurm_policy_file.read(variables.get("slurm_cluster_policy"), variables.get("slurm_cluster_policy_file"))
+    wrong = wrong or slurm_policy.policy_errors("slurm_cluster_policy", policy)
     return ({}, wrong) if wrong else (policy, [])
 
 
@@ -33,10 +37,9 @@ def numbers(text: str) -> dict[str, int]:
     return {name: int(number) for name, _colon, number in (line.rpartition(":") for line in text.splitlines())}
 
 
-def seen(hostvars: t.Any, hosts: t.Sequence[str], result: str, absent: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, Host]:
-    """What the hosts that answered have: those of the play, and those outside of it that were asked for them."""
+def seen(hostvars: t.Any, hosts: t.Sequence[str], result: str) -> dict[str, Host]:
+    """What the hosts that answered have, in the play or outside of it."""
     answers = {host: hostvars.raw_get(host).get(result) or {} for host in hosts}
-    answers.update({answer["item"]: answer for answer in absent if answer.get("item") in answers})
     return {
         host: Host(answer["record"], numbers(answer["users"]), numbers(answer["groups"]))
         for host, answer in answers.items()
@@ -49,24 +52,22 @@ def iam_accounts_errors(hostvars: t.Any, groups: dict[str, list[str]], settings:
     wrong: list[str] = []
     if any(isinstance(entry, dict) and entry.get("slurm_account") for entry in settings["groups"]):
         policy, wrong = site_policy(hostvars, groups)
-    return _iam_settings.errors(whole(settings), groups.get("slurm_controllers") or [], policy) + wrong
+    return iam_settings.errors(whole(settings), groups.get("slurm_controllers") or [], policy) + wrong
 
 
-def iam_accounts_known(
-    hostvars: t.Any, hosts: list[str], result: str, absent: list[dict[str, t.Any]], settings: dict[str, t.Any]
-) -> list[str]:
+def iam_accounts_known(hostvars: t.Any, hosts: list[str], result: str, settings: dict[str, t.Any]) -> list[str]:
     try:
-        return _iam_plan.active_ids(_iam_plan.newest(seen(hostvars, hosts, result, absent), settings["issuer"], hosts[0]))
+        return iam_plan.active_ids(iam_plan.newest(seen(hostvars, hosts, result), settings["issuer"], hosts[0]))
     except Refused:
         return []  # which the plan says
 
 
 def iam_accounts_plan(
-    hostvars: t.Any, hosts: list[str], result: str, absent: list[dict[str, t.Any]], settings: dict[str, t.Any], scim: dict[str, t.Any]
+    hostvars: t.Any, hosts: list[str], result: str, settings: dict[str, t.Any], scim: dict[str, t.Any]
 ) -> dict[str, t.Any]:
-    there = seen(hostvars, hosts, result, absent)
+    there = seen(hostvars, hosts, result)
     try:
-        return {**_iam_plan.plan(scim, there, whole(settings), hosts[0]), "read": [host for host in hosts if host in there]}
+        return {**iam_plan.plan(scim, there, whole(settings), hosts[0]), "read": [host for host in hosts if host in there]}
     except Refused as reason:
         return {"errors": [str(reason)]}
 
@@ -74,7 +75,7 @@ def iam_accounts_plan(
 def iam_slurm_policy(
     present: dict[str, t.Any], hostvars: t.Any, groups: dict[str, list[str]], settings: dict[str, t.Any], plan: dict[str, t.Any]
 ) -> dict[str, t.Any]:
-    policy, errors = _iam_slurm.users_policy(
+    policy, errors = slurm_iam_users.users_policy(
         present, settings["groups"], plan["accounts"], plan["groups"], plan["left"], site_policy(hostvars, groups)[0]
     )
     return {"policy": policy, "errors": errors}

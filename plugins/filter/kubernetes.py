@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _kubernetes
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import device_plugin
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
-            "kubernetes_device_plugin_config": as_filter(_kubernetes.device_plugin_config),
+            "kubernetes_device_plugin_config": as_filter(device_plugin.device_plugin_config),
         }

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _mesos
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import agent as mesos_agent
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
-            "mesos_resources": as_filter(_mesos.resources),
-            "mesos_attributes": as_filter(_mesos.attributes),
+            "mesos_resources": as_filter(mesos_agent.resources),
+            "mesos_attributes": as_filter(mesos_agent.attributes),
         }

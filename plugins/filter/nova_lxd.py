@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _nova_lxd
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import devices as openstack_devices
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
-            "nova_pci_entries": as_filter(_nova_lxd.pci_entries),
-            "lxd_gpu_devices": as_filter(_nova_lxd.gpu_devices),
+            "nova_pci_entries": as_filter(openstack_devices.pci_entries),
+            "lxd_gpu_devices": as_filter(openstack_devices.gpu_devices),
         }

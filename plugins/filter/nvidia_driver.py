@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_driver
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import choice as nvidia_driver_choice
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 
@@ -15,8 +15,8 @@ class FilterModule:
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
-            "nvidia_driver_plan": as_filter(_nvidia_driver.plan),
-            "nvidia_driver_pending": as_filter(_nvidia_driver.pending),
-            "nvidia_driver_record": as_filter(_nvidia_driver.record),
-            "nvidia_driver_removable": as_filter(_nvidia_driver.removable),
+            "nvidia_driver_plan": as_filter(nvidia_driver_choice.plan),
+            "nvidia_driver_pending": as_filter(nvidia_driver_choice.pending),
+            "nvidia_driver_record": as_filter(nvidia_driver_choice.record),
+            "nvidia_driver_removable": as_filter(nvidia_driver_choice.removable),
         }

@@ -8,8 +8,10 @@ import base64
 import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_conf, _oidc_plan, _oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import conf as oidc_conf
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import plan as oidc_plan
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 
 
 def typed(settings: dict[str, t.Any]) -> dict[str, t.Any]:
@@ -18,23 +20,23 @@ def typed(settings: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def oidc_proxy_errors(settings: dict[str, t.Any]) -> list[str]:
-    return _oidc_settings.errors(typed(settings))
+    return oidc_settings.errors(typed(settings))
 
 
 def oidc_proxy_control_files(settings: dict[str, t.Any]) -> dict[str, list[str]]:
-    authorities = [provider["ca_file"] for provider in _oidc_settings.providers(settings) if provider["ca_file"]]
-    return {"secrets": _oidc_settings.secret_paths(settings), "authorities": list(dict.fromkeys(authorities))}
+    authorities = [provider["ca_file"] for provider in oidc_settings.providers(settings) if provider["ca_file"]]
+    return {"secrets": oidc_settings.secret_paths(settings), "authorities": list(dict.fromkeys(authorities))}
 
 
 def oidc_proxy_secret_errors(settings: dict[str, t.Any], texts: dict[str, str]) -> list[str]:
-    return _oidc_settings.secret_errors(settings, texts)
+    return oidc_settings.secret_errors(settings, texts)
 
 
 def oidc_proxy_metadata_sources(settings: dict[str, t.Any], authorities: dict[str, str]) -> list[dict[str, str]]:
-    used = {backend["provider"] for backend in _oidc_settings.backends(settings)}
+    used = {backend["provider"] for backend in oidc_settings.backends(settings)}
     return [
         {"name": provider["name"], "url": provider["metadata_url"], "ca": authorities.get(provider["ca_file"], "")}
-        for provider in _oidc_settings.providers(settings)
+        for provider in oidc_settings.providers(settings)
         if provider["name"] in used
     ]
 
@@ -42,7 +44,7 @@ def oidc_proxy_metadata_sources(settings: dict[str, t.Any], authorities: dict[st
 def oidc_proxy_plan(
     settings: dict[str, t.Any], read: dict[str, t.Any], authorities: dict[str, str], present: list[str] | None = None
 ) -> dict[str, t.Any]:
-    return _oidc_plan.plan(typed(settings), read, authorities, present or [])
+    return oidc_plan.plan(typed(settings), read, authorities, present or [])
 
 
 def oidc_proxy_secret_files(
@@ -50,14 +52,12 @@ def oidc_proxy_secret_files(
 ) -> list[dict[str, t.Any]]:
     secret = base64.b64decode(master)
     if len(secret) < 32 and not predict:
-        raise ValueError(
-            f"The front's own secret {_oidc_plan.STATE}/master.key is too short: remove it, then run again; users log in anew."
-        )
-    return _oidc_plan.secret_files(typed(settings), secret, texts)
+        raise ValueError(f"The front's own secret {oidc_plan.STATE}/master.key is too short: remove it, then run again; users log in anew.")
+    return oidc_plan.secret_files(typed(settings), secret, texts)
 
 
-def oidc_proxy_guilty(complaint: str, candidate: str) -> str:
-    return _oidc_conf.guilty(complaint, candidate)
+def oidc_proxy_explain(complaint: str, candidate: str) -> str:
+    return oidc_conf.guilty(complaint, candidate)
 
 
 class FilterModule:
@@ -71,5 +71,5 @@ class FilterModule:
             "oidc_proxy_metadata_sources": as_filter(oidc_proxy_metadata_sources),
             "oidc_proxy_plan": as_filter(oidc_proxy_plan),
             "oidc_proxy_secret_files": as_filter(oidc_proxy_secret_files),
-            "oidc_proxy_guilty": as_filter(oidc_proxy_guilty),
+            "oidc_proxy_explain": as_filter(oidc_proxy_explain),
         }

@@ -7,21 +7,26 @@ from __future__ import annotations
 import typing as t
 
 from ansible.errors import AnsibleError
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _own_variables
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment, _managers, _own_variables
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 
 # What ansible-core calls an encrypted value, from 2.19 on and before.
 VAULTED = ("EncryptedString", "AnsibleVaultEncryptedUnicode")
 
 
-def site_check_variables(hostvars: t.Any, hosts: t.Sequence[str], own: t.Sequence[str] | str | None = None) -> dict[str, list[str]]:
-    """Which variables are set, as written: no template is resolved for it."""
+def site_check_variables(
+    hostvars: t.Any, hosts: t.Sequence[str], own: t.Sequence[str] | str | None = None, facts_set: bool = False
+) -> dict[str, list[str]]:
+    """Which variables are set, as written: no template is resolved for it.
+
+    facts_set: whether roles may have set their facts by now, which are among the variables then.
+    """
     names: dict[str, list[str]] = {}
     for host in hosts:
         for name in hostvars.raw_get(host):
             if not name.startswith(("_", "ansible_")):
                 names.setdefault(name, []).append(host)
-    found = _own_variables.judge(names, own.split(",") if isinstance(own, str) else own or ())
+    found = _own_variables.judge(names, own.split(",") if isinstance(own, str) else own or (), facts_set)
     found["errors"] += unreadable(hostvars, {name: names[name] for name in sorted(names) if name in _own_variables.known()})
     return found
 
@@ -54,6 +59,12 @@ def encrypted(value: t.Any) -> t.Iterator[t.Any]:
             yield from encrypted(part)
 
 
+def site_check_unanswered(answers: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
+    """Hosts that did not answer, each with the reason, from the results of a task in a loop over hosts."""
+    failed = [answer for answer in answers if answer.get("unreachable") or answer.get("failed")]
+    return {str(answer["item"]): " ".join(str(answer.get("msg") or "It did not answer.").split()) for answer in failed}
+
+
 def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequence[str]) -> list[str]:
     """Groups that a playbook needs and that have no host, one sentence each; of those joined by colons one is enough."""
     errors = []
@@ -67,8 +78,20 @@ def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequenc
     return errors
 
 
+def site_check_allotments(hostvars: t.Any, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+    """What is wrong with the variable accelerator_allotment of the managers' hosts, one sentence each."""
+    hosts = {host for manager in _managers.MANAGERS for host in groups.get(manager.host_group) or ()}
+    allotments = {host: hostvars[host].get(_allotment.VARIABLE) for host in hosts if _allotment.VARIABLE in hostvars.raw_get(host)}
+    return [str(found) for found in _allotment.errors(allotments, _managers.MANAGERS, groups)]
+
+
 class FilterModule:
     """Checks that need no host."""
 
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"site_check_variables": as_filter(site_check_variables), "site_check_groups": as_filter(site_check_groups)}
+        return {
+            "site_check_allotments": as_filter(site_check_allotments),
+            "site_check_groups": as_filter(site_check_groups),
+            "site_check_unanswered": as_filter(site_check_unanswered),
+            "site_check_variables": as_filter(site_check_variables),
+        }

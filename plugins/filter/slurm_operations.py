@@ -6,35 +6,36 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.filter.slurm_cluster import member_facts, recorded_devices
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_devices, _slurm_drift, _slurm_inventory, _slurm_nodes
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import nodes as slurm_nodes
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import drift, manager
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import inventory as slurm_inventory
 
 
 def slurm_node_selection(
     wanted: t.Any, variable: str, groups: dict[str, list[str]], in_play: list[str], limited: bool = False
 ) -> dict[str, list[str]]:
-    hosts, errors = _slurm_nodes.selection(variable, wanted, groups, in_play, limited)
+    hosts, errors = slurm_nodes.selection(variable, wanted, groups, in_play, limited)
     return {"hosts": hosts, "errors": errors}
 
 
 def slurm_reason_errors(reason: t.Any, variable: str) -> list[str]:
-    return _slurm_nodes.reason_errors(variable, reason)
+    return slurm_nodes.reason_errors(variable, reason)
 
 
 def slurm_node_names(hosts: t.Sequence[str], hostvars: t.Any) -> dict[str, str]:
-    """SLURM's names of nodes: their own short names, as far as facts are known, else what the inventory calls them."""
-    return {host: str(member_facts(hostvars, host).get("hostname") or _slurm_inventory.short_name(host)) for host in hosts}
+    return manager.names_of(Site(hostvars, {}, (), {}), hosts)
 
 
 def slurm_groups_without(groups: dict[str, list[str]], leaving: list[str]) -> dict[str, list[str]]:
-    return _slurm_inventory.groups_without(groups, leaving)
+    return slurm_inventory.groups_without(groups, leaving)
 
 
 def slurm_unfit_nodes(hosts: t.Sequence[str], hostvars: t.Any, result: str, recorded: str, controller: str) -> dict[str, str]:
     """What keeps nodes from being resumed, by SLURM's name."""
     names = slurm_node_names(hosts, hostvars)
-    promised = recorded_devices(recorded, controller)
+    promised = manager.PROMISES.read(recorded, controller)["nodes"]
     unfit = {}
     for host, name in names.items():
         seen = hostvars[host].get(result) or {}
@@ -42,17 +43,17 @@ def slurm_unfit_nodes(hosts: t.Sequence[str], hostvars: t.Any, result: str, reco
             why = " ".join(str(seen.get("msg") or "no answer").split())
             unfit[name] = f"its accelerators can't be read ({why})"
             continue
-        wrong = _slurm_devices.with_lost(member_facts(hostvars, host).get("accelerators") or [], promised.get(name, []))[1]
+        wrong = manager.unfit(Site(hostvars, {}, (), {}), host, promised.get(name, []))
         if wrong:
-            unfit[name] = "; ".join(wrong)
+            unfit[name] = "; ".join(map(str, wrong))
     return unfit
 
 
 def slurm_drift(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], reached: list[str]) -> dict[str, t.Any]:
-    members = _slurm_inventory.member_names(groups)
+    members = slurm_inventory.member_names(groups)
     nodes = {name: host for host, name in slurm_node_names(groups.get("slurm_nodes", []), hostvars).items()}
     # As registered: templating them would cost much and change nothing.
-    found = _slurm_drift.differences({host: hostvars.raw_get(host) for host in reached}, groups["slurm_controllers"][0], nodes)
+    found = drift.differences({host: hostvars.raw_get(host) for host in reached}, groups["slurm_controllers"][0], nodes)
     left = [host for host in members if host in in_play and host not in reached]
     return {
         "differs": any(entry["kind"] != "not_compared" for entry in found),
@@ -61,7 +62,7 @@ def slurm_drift(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str
         "not_reached": left,
         "left_out": [host for host in members if host not in in_play],
         "differences": found,
-        "summary": _slurm_drift.summary(found) + [f"{host}: did not answer, or failed before it could be compared" for host in left],
+        "summary": drift.summary(found) + [f"{host}: did not answer, or failed before it could be compared" for host in left],
     }
 
 

@@ -89,7 +89,7 @@ import shutil
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _dkms
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import dkms
 
 
 class Failed(Exception):
@@ -101,7 +101,7 @@ def conf_of(paths: list[str]) -> dict[str, str]:
     for path in paths:
         if "/usr/src/" in path and path.endswith("/dkms.conf"):
             with open(path, encoding="utf-8") as file:
-                return _dkms.settings(file.read())
+                return dkms.settings(file.read())
     return {}
 
 
@@ -116,10 +116,10 @@ def log_of(tree: str, name: str, version: str) -> str:
 def build(module: AnsibleModule, name: str, version: str, kernel: str, tree: str, *options: str) -> None:
     words = ["dkms", "build", "-m", name, "-v", version, "-k", kernel, *options]
     code, out, err = module.run_command(words)
-    if code == _dkms.EXCLUDED:
+    if code == dkms.EXCLUDED:
         raise Failed("")
     if code != 0:
-        raise Failed(_dkms.first_error(log_of(tree, name, version)) or _dkms.first_error(out + err) or f"dkms ended with {code}")
+        raise Failed(dkms.first_error(log_of(tree, name, version)) or dkms.first_error(out + err) or f"dkms ended with {code}")
 
 
 def trial(module: AnsibleModule, package: str, version: str, kernels: list[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -165,12 +165,12 @@ def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
 def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) -> tuple[list[str], dict[str, str]]:
     """Build and install for kernels where that was not done: those, and kernel to first error."""
     built, failures = [], {}
-    known = _dkms.states(module.run_command(["dkms", "status"])[1])
+    known = dkms.states(module.run_command(["dkms", "status"])[1])
     for kernel in kernels:
-        state = _dkms.state_of(known, conf["name"], conf["version"], kernel)
+        state = dkms.state_of(known, conf["name"], conf["version"], kernel)
         # A file that somebody removed, or an index of modules that does not name it, is no state of dkms.
         loads = loadable(module, conf["module"], kernel).get("version") == conf["version"]
-        if _dkms.is_whole(state) and loads:
+        if dkms.is_whole(state) and loads:
             continue
         built.append(kernel)
         if module.check_mode:
@@ -181,7 +181,7 @@ def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) ->
             words = ["dkms", "install", "--force", "-m", conf["name"], "-v", conf["version"], "-k", kernel]
             code, out, err = module.run_command(words)
             if code != 0:
-                raise Failed(_dkms.first_error(out + err))
+                raise Failed(dkms.first_error(out + err))
         except Failed as failure:
             failures[kernel] = str(failure)
     return [kernel for kernel in built if kernel not in failures], failures
@@ -213,11 +213,11 @@ def main() -> None:
             result["installed"] = {kernel: loadable(module, conf["module"], kernel) for kernel in kernels}
     result.update(name=conf.get("name", ""), version=conf.get("version", ""))
     newest = module.params["kernels"][-1] if module.params["kernels"] else ""
-    result["errors"] = _dkms.build_errors(result["name"], result["version"], failures, os.uname().release, newest)
+    result["errors"] = dkms.build_errors(result["name"], result["version"], failures, os.uname().release, newest)
     if not module.check_mode:
         for kernel, own in result["installed"].items():
             if kernel not in failures and own.get("version") != conf["version"]:
-                result["errors"].append(_dkms.load_error(conf["name"], conf["version"], kernel, own.get("version", "")))
+                result["errors"].append(dkms.load_error(conf["name"], conf["version"], kernel, own.get("version", "")))
     module.exit_json(**result)
 
 

@@ -115,7 +115,8 @@ import stat
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 FILE_OPTIONS = {
     "path": {"type": "path", "required": True},
@@ -131,10 +132,6 @@ FILE_OPTIONS = {
 
 # In the first line of every file that the collection writes.
 MARK = b"Made by deephdc.accelerators"
-
-
-class Refused(Exception):
-    """The wanted state can't be brought about; the text says why in one sentence."""
 
 
 def wanted_bytes(item: dict) -> bytes:
@@ -175,7 +172,7 @@ def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
     """Kind, content and attributes of what lies at a path, None where nothing does."""
     name = os.path.basename(path)
     try:
-        with _safe_directory.opened(os.path.dirname(path)) as directory:
+        with safe_directory.opened(os.path.dirname(path)) as directory:
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             content = read(name, directory) if stat.S_ISREG(status.st_mode) else b""
     except FileNotFoundError:
@@ -279,19 +276,19 @@ def beside(path: str) -> str:
 
 
 def remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError), _safe_directory.opened(os.path.dirname(path)) as directory:
+    with contextlib.suppress(FileNotFoundError), safe_directory.opened(os.path.dirname(path)) as directory:
         os.unlink(os.path.basename(path), dir_fd=directory)
 
 
 def rename(path: str, new: str) -> None:
     """Give a file another name in its directory."""
-    with _safe_directory.opened(os.path.dirname(path)) as directory:
+    with safe_directory.opened(os.path.dirname(path)) as directory:
         os.rename(os.path.basename(path), os.path.basename(new), src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def stage(change: dict, temporary: str) -> None:
     """Write the new content, with its final owner as soon as it is complete. Whoever owns the directory can't lead that elsewhere."""
-    with _safe_directory.opened(os.path.dirname(temporary), make=True) as directory:
+    with safe_directory.opened(os.path.dirname(temporary), make=True) as directory:
         name = os.path.basename(temporary)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=directory)
@@ -326,7 +323,7 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
         for change in changes:
             path = change["item"]["path"]
             if change["item"]["state"] == "directory" and not os.path.isdir(path):
-                with _safe_directory.opened(path, make=True):
+                with safe_directory.opened(path, make=True):
                     made.append(path)
             elif change["item"]["state"] == "file":
                 temporary = beside(path)
@@ -335,7 +332,7 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
                 validate(module, change, temporary)
         for change in changes:
             if change["item"]["state"] == "directory":
-                _safe_directory.give(change["item"]["path"], *attributes(change["item"]))
+                safe_directory.give(change["item"]["path"], *attributes(change["item"]))
         made = []
         while staged:
             change, temporary = staged[0]
@@ -371,7 +368,7 @@ def keep_foreign(change: dict) -> None:
     path, found = change["item"]["path"], change["found"]
     kept = kept_beside(path)
     if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):
-        with _safe_directory.opened(os.path.dirname(path)) as directory:
+        with safe_directory.opened(os.path.dirname(path)) as directory:
             os.link(os.path.basename(path), os.path.basename(kept), src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
 
 
@@ -388,7 +385,7 @@ def main() -> None:
         undoing = [undo(change) for change in changes if undoable(change)]
         if not module.check_mode:
             write(module, changes)
-    except (Refused, _safe_directory.UnsafeLink) as reason:
+    except (Refused, safe_directory.UnsafeLink) as reason:
         module.fail_json(msg=str(reason))
     except OSError as error:
         module.fail_json(msg=f"{error.filename or 'the files can not be written'}: {error.strerror}")

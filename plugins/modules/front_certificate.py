@@ -78,13 +78,10 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 AUTHORITY_DAYS = 3650
 LEAF_DAYS = 397
-
-
-class Refused(Exception):
-    """One sentence about what is wrong."""
 
 
 class Pair:

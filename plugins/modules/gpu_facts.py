@@ -260,6 +260,7 @@ ansible_facts:
                 - V(nvidia_smi_timeout), V(nvidia_smi_failed), V(nvidia_smi_unreadable), the command hung, failed, or gave a broken answer;
                   V(rocm_smi_timeout), V(rocm_smi_failed), V(rocm_smi_unreadable) likewise.
                 - V(nvidia_smi_unlisted), nvidia-smi tells of other GPUs but not of this one.
+                - V(reset_required), the GPU must be reset before it works again.
                 - V(device_file_missing), a file that the driver names is not there.
                 - V(ecc_errors), memory errors that could not be corrected, or that wait for a reset to be repaired.
               type: str
@@ -271,9 +272,10 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import vendors
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
 
-VENDORS = ["nvidia", "amd", "intel", "other"]
+VENDORS = list(vendors.names())
 
 
 def main():

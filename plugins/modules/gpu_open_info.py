@@ -75,15 +75,17 @@ errors:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in, _iommu, _nvidia
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import vendors
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu_check import opened as gpu_check_opened
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
 
 def in_use(root: str, gpus: list[dict]) -> set[str]:
     """PCI addresses of GPUs that some process has open."""
-    files = _iommu.opened_devices()
-    users = {gpu["pci_address"]: _iommu.users(root, gpu["pci_address"], files) for gpu in gpus}
-    return {address for address, names in users.items() if any(not name.startswith(_nvidia.WATCHERS) for name in names)}
+    files = iommu.opened_devices()
+    users = {gpu["pci_address"]: iommu.users(root, gpu["pci_address"], files) for gpu in gpus}
+    return {address for address, names in users.items() if any(not name.startswith(vendors.watchers()) for name in names)}
 
 
 def main() -> None:
@@ -98,17 +100,17 @@ def main() -> None:
         supports_check_mode=True,
     )
     user = module.params["user"]
-    found = gather(module.params["root"], ("nvidia", "amd", "intel", "other"), 10.0)
+    found = gather(module.params["root"], timeout=10.0)
     gpus = [accelerator for accelerator in found if accelerator["kind"] == "gpu"]
     try:
-        opened = _gpu_burn_in.open_all_as(user, [path for gpu in gpus for path in _gpu_burn_in.files_of(gpu)])
+        opened = gpu_check_opened.open_all_as(user, [path for gpu in gpus for path in gpu_check_opened.files_of(gpu)])
     except (KeyError, OSError) as error:
         module.fail_json(msg=f"The GPUs can't be opened as {user}: {error}.")
     computed = {}
     if module.params["compute"]:
-        computed = _gpu_burn_in.compute_all_as(user, gpus, opened, in_use(module.params["root"], gpus))
-    results = _gpu_burn_in.report(gpus, opened, computed)
-    told = _gpu_burn_in.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
+        computed = gpu_check_opened.compute_all_as(user, gpus, opened, in_use(module.params["root"], gpus))
+    results = gpu_check_opened.report(gpus, opened, computed)
+    told = gpu_check_opened.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
     module.exit_json(changed=False, gpus=results, errors=told)
 
 

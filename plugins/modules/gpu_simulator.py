@@ -63,7 +63,7 @@ options:
         description: Marketing name.
         type: str
       memory_mib:
-        description: Memory in MiB of AMD and Intel devices. NVIDIA's only nvidia-smi tells, which is not simulated.
+        description: Memory in MiB. Of an NVIDIA device only nvidia-smi reports it, which is not simulated.
         type: int
       driver:
         description: Kernel driver that is bound; an empty one means none. The default is the vendor's.
@@ -134,7 +134,7 @@ root:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_host import SimulatedHost, SimulationError
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.host import SimulatedHost, SimulationError
 
 DEVICE_OPTIONS = {
     "type": {"type": "str", "required": True},

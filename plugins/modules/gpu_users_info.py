@@ -44,16 +44,17 @@ users:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu, _nvidia
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import compute_gpu_addresses
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import vendors
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import compute_gpu_addresses
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
     root = module.params["root"]
-    opened = _iommu.opened_devices()
-    found = [user for address in compute_gpu_addresses(root) for user in _iommu.users(root, address, opened)]
-    module.exit_json(changed=False, users=[user for user in dict.fromkeys(found) if not user.startswith(_nvidia.WATCHERS)])
+    opened = iommu.opened_devices()
+    found = [user for address in compute_gpu_addresses(root) for user in iommu.users(root, address, opened)]
+    module.exit_json(changed=False, users=[user for user in dict.fromkeys(found) if not user.startswith(vendors.watchers())])
 
 
 if __name__ == "__main__":

@@ -120,8 +120,8 @@ import shutil
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_local
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_local import Group, Steps, User
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import local as iam_local
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.local import Group, Steps, User
 
 SKELETON = "/etc/skel"
 SHADOW = "/etc/shadow"
@@ -142,7 +142,7 @@ GROUP = {
 
 def users() -> dict[str, User]:
     with open(SHADOW, encoding="utf-8") as file:
-        ends = _iam_local.expiries(file.read())
+        ends = iam_local.expiries(file.read())
     return {
         entry.pw_name: User(entry.pw_uid, entry.pw_gid, entry.pw_dir, entry.pw_shell, ends.get(entry.pw_name)) for entry in pwd.getpwall()
     }
@@ -266,7 +266,7 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     given = module.params
-    steps = _iam_local.steps(users(), groups(), given["accounts"], given["groups"], given["home"], given["shell"])
+    steps = iam_local.steps(users(), groups(), given["accounts"], given["groups"], given["home"], given["shell"])
     try:
         remove_keys(module, steps, given["keys_directory"])
         if not module.check_mode:

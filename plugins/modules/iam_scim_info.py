@@ -101,8 +101,9 @@ from urllib.parse import quote, urlencode
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_scim
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_scim import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import scim
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.names import shown
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.scim import Refused
 
 LARGEST = 32 * 1024 * 1024
 REFUSED = " The token is not accepted: see that it is not too old and has the scope scim:read."
@@ -127,7 +128,7 @@ def secret(path: str) -> str:
 def says_none(error: HTTPError) -> bool:
     """Whether it is the SCIM interface that knows no such entry: a wrong address and a broken proxy answer 404, too."""
     try:
-        return _iam_scim.ERROR in json.loads(error.read(65536))["schemas"]
+        return scim.ERROR in json.loads(error.read(65536))["schemas"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -158,7 +159,7 @@ class Iam:
             hint = HINTS.get(error.code, "")
             raise Refused(f"The IAM answers {what} with {error.code}.{hint}") from None
         except Exception as error:  # any fault of transport has its own class in urllib, ssl, http.client and open_url
-            raise Refused(f"The IAM does not answer {what}: {' '.join(_iam_scim.shown(error, 200).split())}.") from None
+            raise Refused(f"The IAM does not answer {what}: {' '.join(shown(error, 200).split())}.") from None
         if len(body) > LARGEST:
             raise Refused(f"The IAM answers {what} with more than {LARGEST} bytes.")
         try:
@@ -212,7 +213,7 @@ def main() -> None:
     iam = Iam(module.params)
     try:
         iam.log_in(module.params)
-        found = _iam_scim.directory(iam.get, iam.get_user, module.params["known"], time.time(), time.sleep)
+        found = scim.directory(iam.get, iam.get_user, module.params["known"], time.time(), time.sleep)
     except Refused as reason:
         module.fail_json(msg=f"{reason} Nothing was changed.")
     module.exit_json(changed=False, **found)

@@ -148,12 +148,12 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
-    module.exit_json(changed=False, ansible_facts={"iommu": _iommu.read(module.params["root"])})
+    module.exit_json(changed=False, ansible_facts={"iommu": iommu.read(module.params["root"])})
 
 
 if __name__ == "__main__":

@@ -94,8 +94,9 @@ import re
 import shlex
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _durable_file
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _kernel_cmdline as cmdline
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import durable_file
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import kernel_cmdline as cmdline
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 # Only tests have another one.
 ROOT = "/"
@@ -112,10 +113,6 @@ ENTRIES = ("boot/loader/entries", "efi/loader/entries", "boot/efi/loader/entries
 # UEFI variable in which the boot loader that started the system leaves its name, UTF-16 after four bytes of attributes.
 LOADER_INFO = "sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 RECORDS = "var/lib/deephdc/kernel_cmdline"
-
-
-class Refused(Exception):
-    """The wanted state can't be brought about; the text says why in one sentence."""
 
 
 class Incomplete(Exception):
@@ -140,7 +137,7 @@ def replace(name: str, text: str | None) -> None:
         if os.path.lexists(path(name)):
             os.unlink(path(name))
         return
-    _durable_file.replace(path(name), text)
+    durable_file.replace(path(name), text)
 
 
 def entries() -> list[str]:

@@ -97,19 +97,16 @@ errors:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu, _mediated
-from ansible_collections.deephdc.accelerators.plugins.module_utils._durable_file import note, noted, replace
-from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import link_name, list_directory, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import link_name, list_directory, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import note, noted, replace
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu, mediated
 
 # Only tests have another one.
 ROOT = "/"
 
 RECORD = "/var/lib/deephdc/mediated_devices.json"
 PROGRAM = "/usr/bin/mdevctl"
-
-
-class Refused(Exception):
-    """The wanted state can't be brought about; each argument says why in one sentence."""
 
 
 def write(path: str, text: str) -> None:
@@ -133,7 +130,7 @@ def record(devices: dict[str, dict]) -> None:
 
 
 def definition_file(name: str, device: dict) -> str:
-    return under(ROOT, f"{_mediated.DEFINITIONS}/{device['parent']}/{name}")
+    return under(ROOT, f"{mediated.DEFINITIONS}/{device['parent']}/{name}")
 
 
 def drivers() -> dict[str, str | None]:
@@ -143,7 +140,7 @@ def drivers() -> dict[str, str | None]:
 
 def make(device: dict) -> None:
     """Let the kernel make a device; that of a type of which none is free any more ends in an error."""
-    kinds = f"{_mediated.PARENTS}/{device['parent']}/mdev_supported_types"
+    kinds = f"{mediated.PARENTS}/{device['parent']}/mdev_supported_types"
     try:
         write(under(ROOT, f"{kinds}/{device['type']}/create"), device["uuid"])
     except OSError as error:
@@ -154,7 +151,7 @@ def make(device: dict) -> None:
 def unmake(name: str) -> None:
     """Let the kernel remove a device; the error of what it refuses has no name of a file."""
     try:
-        write(under(ROOT, f"{_mediated.DEVICES}/{name}/remove"), "1")
+        write(under(ROOT, f"{mediated.DEVICES}/{name}/remove"), "1")
     except OSError as error:
         raise Refused(f"Mediated device {name} can't be removed: {error.strerror}; see dmesg.") from error
 
@@ -167,9 +164,9 @@ def undefine(name: str, device: dict) -> None:
 
 
 def bring_about(module: AnsibleModule) -> dict:
-    wanted, ours, state = module.params["devices"], recorded(), _mediated.read(ROOT)
-    opened = _iommu.opened_devices(ROOT) if ours else []
-    steps = _mediated.plan(wanted, state, ours, module.params["assigned"], drivers() if wanted else {}, opened)
+    wanted, ours, state = module.params["devices"], recorded(), mediated.read(ROOT)
+    opened = iommu.opened_devices(ROOT) if ours else []
+    steps = mediated.plan(wanted, state, ours, module.params["assigned"], drivers() if wanted else {}, opened)
     if steps["errors"]:
         raise Refused(*steps["errors"])
     if wanted and not module.check_mode and not os.path.exists(under(ROOT, PROGRAM)):
@@ -188,10 +185,10 @@ def bring_about(module: AnsibleModule) -> dict:
             if name in steps["start"]:
                 make(device)
             if name in steps["define"]:
-                replace(definition_file(name, device), _mediated.definition(device))
+                replace(definition_file(name, device), mediated.definition(device))
         if notes != recorded():
             record(notes)
-        state = _mediated.read(ROOT)
+        state = mediated.read(ROOT)
     return {
         "changed": bool(steps["leaving"] or steps["define"] or steps["start"] or notes != ours),
         "devices": [{**device, "device_file": state["active"].get(name, {}).get("device_file")} for name, device in devices.items()],

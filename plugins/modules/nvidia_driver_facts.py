@@ -112,9 +112,6 @@ ansible_facts:
         run_file:
           description: Whether a driver was installed by NVIDIA's .run file.
           type: bool
-        drained:
-          description: Whether the role nvidia_driver took the host from its users and has not given it back yet.
-          type: bool
 """
 
 import glob
@@ -122,17 +119,18 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _dpkg, _nvidia_driver
-from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import read_text
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import read_text
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import apt_source, dpkg
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import choice as nvidia_driver_choice
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Packages that came with the role.
 RECORD = "/var/lib/deephdc/nvidia_driver_packages"
-# The role took the host from its users.
-DRAINED = "/var/lib/deephdc/nvidia_driver_drained"
 # PCI class of NVSwitch bridges.
 BRIDGE_CLASS = "0x0680"
+VENDOR = f"0x{NVIDIA.pci_id}"
 
 
 def kernel_key(release: str) -> list[tuple[int, str]]:
@@ -186,8 +184,8 @@ def archives(module: AnsibleModule) -> list[tuple[str, str]]:
 def available(module: AnsibleModule, names: list[str], sources: str) -> dict[str, list[str]]:
     """Versions that the sources have."""
     try:
-        found = _apt_source.versions(module, names, sources)
-    except _apt_source.Unreadable as told:
+        found = apt_source.versions(module, names, sources)
+    except apt_source.Unreadable as told:
         module.fail_json(msg=f"apt can't read the driver's source: {told}. Look at nvidia_driver_source and nvidia_driver_repository.")
     return found
 
@@ -209,7 +207,7 @@ def key_enrolled(module: AnsibleModule) -> bool:
 
 def nvswitches() -> int:
     devices = glob.glob("/sys/bus/pci/devices/*")
-    return sum(read_text(f"{path}/vendor") == "0x10de" and (read_text(f"{path}/class") or "").startswith(BRIDGE_CLASS) for path in devices)
+    return sum(read_text(f"{path}/vendor") == VENDOR and (read_text(f"{path}/class") or "").startswith(BRIDGE_CLASS) for path in devices)
 
 
 def main() -> None:
@@ -223,21 +221,21 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     source = module.params["source"]
-    names = _nvidia_driver.package_names(source)
+    names = nvidia_driver_choice.package_names(source)
     running = os.uname().release
     there = kernels(module.params["initramfs_files"])
     without = [kernel["release"] for kernel in there if not kernel["headers"]]
     if running not in [kernel["release"] for kernel in there]:
         without.append(running)
-    text = _nvidia_driver.sources(source, module.params["repository"], archives(module), KEYRING)
+    text = nvidia_driver_choice.sources(source, module.params["repository"], archives(module), KEYRING)
     facts = {
         "running": running,
         "recorded": (read_text(RECORD) or "").split(),
         "kernels": there,
         "headers_available": headers_available(module, without),
-        "packages": _nvidia_driver.all_names(),
-        "installed": installed(module, _nvidia_driver.all_names()),
-        "broken": _dpkg.interrupted(module),
+        "packages": nvidia_driver_choice.all_names(),
+        "installed": installed(module, nvidia_driver_choice.all_names()),
+        "broken": dpkg.interrupted(module),
         "available": available(module, names, text) if text else {},
         "sources": text,
         "secure_boot": secure_boot(),
@@ -246,7 +244,6 @@ def main() -> None:
         "loaded": read_text("/sys/module/nvidia/version") or "",
         "nvswitches": nvswitches(),
         "run_file": any(os.path.lexists(path) for path in ("/usr/bin/nvidia-installer", "/usr/bin/nvidia-uninstall")),
-        "drained": os.path.exists(DRAINED),
     }
     module.exit_json(changed=False, ansible_facts={"nvidia_driver": facts})
 

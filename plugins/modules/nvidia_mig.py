@@ -101,6 +101,14 @@ pending:
   type: list
   elements: str
   returned: success
+divided:
+  description: Whether instances changed, or would in check mode. Not so where it can't be seen, because the driver is not loaded.
+  type: bool
+  returned: success
+in_use:
+  description: Whether the only reason why nothing was changed is that a GPU is in use.
+  type: bool
+  returned: failure
 reboot_needed:
   description: Whether something waits for the next boot.
   type: bool
@@ -111,10 +119,15 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerators, _iommu, _nvidia, _nvidia_mig
-from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import TimeBudget, run_bounded
-from ansible_collections.deephdc.accelerators.plugins.module_utils._durable_file import replace as replace_file
-from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import list_directory, read_text, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import facts as gpu_facts
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.bounded_command import TimeBudget, run_bounded
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import list_directory, read_text, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import replace as replace_file
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
 # There from before a change until somebody who made anew what lists the instances takes it away, also where a run is killed in between.
 NOTE = "/var/lib/deephdc/nvidia_mig_changed"
@@ -123,10 +136,11 @@ NOTE = "/var/lib/deephdc/nvidia_mig_changed"
 PATIENCE = 120
 
 NVSWITCH_CLASS = "0x0680"
+VENDOR = f"0x{NVIDIA.pci_id}"
 
 
-class Refused(Exception):
-    """The layout can't be brought about; the text says why, in sentences."""
+class InUse(Refused):
+    """A GPU that would be changed is not idle."""
 
 
 class Smi:
@@ -146,21 +160,21 @@ class Smi:
             raise Refused(f"nvidia-smi {' '.join(arguments)} says: {sentence(said)}")
         return said
 
-    def modes(self) -> dict[str, _nvidia_mig.Mode]:
-        return _nvidia_mig.modes(self.ask("--query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending", "--format=csv,noheader"))
+    def modes(self) -> dict[str, mig.Mode]:
+        return mig.modes(self.ask("--query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending", "--format=csv,noheader"))
 
-    def gpu(self, mode: _nvidia_mig.Mode) -> _nvidia_mig.Gpu:
+    def gpu(self, mode: mig.Mode) -> mig.Gpu:
         if mode.current not in ("Enabled", "Disabled"):
-            return _nvidia_mig.Gpu(mode, [], [])
+            return mig.Gpu(mode, [], [])
         listed = self.ask("mig", "-i", mode.bus_id, "-lgip")
         places = self.run("mig", "-i", mode.bus_id, "-lgipp")[1]
-        return _nvidia_mig.Gpu(mode, _nvidia_mig.profiles(listed, places), self.instances(mode))
+        return mig.Gpu(mode, mig.profiles(listed, places), self.instances(mode))
 
-    def instances(self, mode: _nvidia_mig.Mode) -> list[str]:
+    def instances(self, mode: mig.Mode) -> list[str]:
         if mode.current != "Enabled":
             return []
         there = self.ask("mig", "-i", mode.bus_id, "-lgi")
-        return _nvidia_mig.instances(there, self.ask("mig", "-i", mode.bus_id, "-lci"))
+        return mig.instances(there, self.ask("mig", "-i", mode.bus_id, "-lci"))
 
     def processes(self, bus_id: str) -> list[str]:
         """Who computes on a GPU, such as 'python3 (process 4711)', also where its device files are not seen."""
@@ -173,18 +187,18 @@ def sentence(said: str) -> str:
     return " ".join(said.split()).rstrip(".") + "."
 
 
-def users(smi: Smi, root: str, address: str, bus_id: str, opened: list[_iommu.Opened]) -> list[str]:
+def users(smi: Smi, root: str, address: str, bus_id: str, opened: list[iommu.Opened]) -> list[str]:
     found = [f"{process} computes on it" for process in smi.processes(bus_id)]
-    return found + [user for user in _iommu.users(root, address, opened) if not user.startswith(_nvidia.SERVANTS)]
+    return found + [user for user in iommu.users(root, address, opened) if not user.startswith(nvidia.SERVANTS)]
 
 
 def has_nvswitch(root: str) -> bool:
     devices = under(root, "/sys/bus/pci/devices")
     found = [os.path.join(devices, name) for name in list_directory(devices)]
-    return any(read_text(f"{path}/vendor") == "0x10de" and (read_text(f"{path}/class") or "").startswith(NVSWITCH_CLASS) for path in found)
+    return any(read_text(f"{path}/vendor") == VENDOR and (read_text(f"{path}/class") or "").startswith(NVSWITCH_CLASS) for path in found)
 
 
-def switch(smi: Smi, mode: _nvidia_mig.Mode, address: str, enabled: bool, may_reset: bool) -> str | None:
+def switch(smi: Smi, mode: mig.Mode, address: str, enabled: bool, may_reset: bool) -> str | None:
     """Turn MIG on or off; why it waits for the next boot, if it does."""
     wanted = "Enabled" if enabled else "Disabled"
     said = smi.run("-i", mode.bus_id, "-mig", str(int(enabled)))[1]
@@ -212,7 +226,7 @@ def reset(smi: Smi, bus_id: str) -> str:
             smi.run("-i", bus_id, "-pm", "1")
 
 
-def replace(smi: Smi, mode: _nvidia_mig.Mode, wanted: list[str]) -> None:
+def replace(smi: Smi, mode: mig.Mode, wanted: list[str]) -> None:
     """Take away the instances of a GPU in MIG mode, and make the wanted ones."""
     if smi.instances(mode):
         smi.run("mig", "-i", mode.bus_id, "-dci")
@@ -226,10 +240,10 @@ def replace(smi: Smi, mode: _nvidia_mig.Mode, wanted: list[str]) -> None:
             raise Refused(f"nvidia-smi mig -i {mode.bus_id} -cgi {names} -C says: {sentence(said)}")
 
 
-def apply(smi: Smi, name: str, address: str, layout: _nvidia_mig.Layout, gpu: _nvidia_mig.Gpu, may_reset: bool) -> str | None:
+def apply(smi: Smi, name: str, address: str, layout: mig.Layout, gpu: mig.Gpu, may_reset: bool) -> str | None:
     """Give a GPU its layout; what waits for the next boot, if something does."""
     mode = gpu.mode
-    wanted = [profile.name for profile in _nvidia_mig.order(layout, gpu.profiles)]
+    wanted = [profile.name for profile in mig.order(layout, gpu.profiles)]
     try:
         if gpu.instances and not layout.enabled:
             replace(smi, mode, [])
@@ -237,18 +251,18 @@ def apply(smi: Smi, name: str, address: str, layout: _nvidia_mig.Layout, gpu: _n
             waits = switch(smi, mode, address, layout.enabled, may_reset)
             if waits:
                 return f"{name}: {waits}"
-        if layout.enabled and not _nvidia_mig.keeps_instances(layout, gpu):
+        if layout.enabled and not mig.keeps_instances(layout, gpu):
             replace(smi, mode._replace(current="Enabled"), wanted)
     except Refused as reason:
         raise Refused(f"{name} did not get its MIG layout: {reason} {recover(smi, address, gpu, may_reset)}") from reason
     return None
 
 
-def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu, may_reset: bool) -> str:
+def recover(smi: Smi, address: str, gpu: mig.Gpu, may_reset: bool) -> str:
     """Give a GPU its former mode and instances again; what became of it."""
     was_on = gpu.mode.current == "Enabled"
     names = [instance.split()[0] for instance in gpu.instances]
-    former = _nvidia_mig.Layout(was_on, {name: names.count(name) for name in names})
+    former = mig.Layout(was_on, {name: names.count(name) for name in names})
     try:
         mode = smi.modes().get(address)
         if mode is None or (mode.current, mode.pending) == ("Disabled", "Disabled"):
@@ -258,12 +272,12 @@ def recover(smi: Smi, address: str, gpu: _nvidia_mig.Gpu, may_reset: bool) -> st
             waits = switch(smi, mode, address, False, may_reset)
             return waits or "MIG is off there again."
         if smi.instances(mode) != gpu.instances:
-            replace(smi, mode, [profile.name for profile in _nvidia_mig.order(former, gpu.profiles)])
+            replace(smi, mode, [profile.name for profile in mig.order(former, gpu.profiles)])
     except Refused as reason:
         return f"It could not get its former {'instances' if was_on else 'mode'} again: {reason}"
     divided = [instance for instance in gpu.instances if "(" in instance]
     lost = f" Not so what was inside of them: {', '.join(divided)}." if divided else ""
-    return f"It has its former instances: {_nvidia_mig.told(True, former.instances)}.{lost}"
+    return f"It has its former instances: {mig.told(True, former.instances)}.{lost}"
 
 
 def note_change() -> None:
@@ -272,40 +286,40 @@ def note_change() -> None:
 
 def bring_about(module: AnsibleModule) -> dict:
     root, smi = module.params["root"], Smi()
-    accelerators = {entry["pci_address"]: entry for entry in _accelerators.gather(root, ("nvidia",))}
-    layouts, errors = _nvidia_mig.choose(module.params["layouts"], list(accelerators.values()))
+    accelerators = {entry["pci_address"]: entry for entry in gpu_facts.gather(root, (NVIDIA.name,))}
+    layouts, errors = mig.choose(module.params["layouts"], list(accelerators.values()))
     if errors:
         raise Refused(" ".join(errors))
-    names = {address: _nvidia_mig.named(accelerators[address]) for address in layouts}
-    if module.check_mode and not (module.get_bin_path("nvidia-smi") and _nvidia.is_loaded(root)):
-        return {"changed": True, "gpus": [], "pending": [], "reboot_needed": False}
+    names = {address: mig.named(accelerators[address]) for address in layouts}
+    if module.check_mode and not (module.get_bin_path("nvidia-smi") and nvidia.is_loaded(root)):
+        return {"changed": True, "divided": False, "gpus": [], "pending": [], "reboot_needed": False}
     if not module.get_bin_path("nvidia-smi"):
         raise Refused("nvidia-smi is not there: NVIDIA's driver has to be installed first.")
     modes = smi.modes()
     gpus = {address: smi.gpu(modes[address]) if address in modes else None for address in sorted(layouts)}
-    errors = [reason for address, gpu in gpus.items() for reason in _nvidia_mig.faults(names[address], layouts[address], gpu)]
+    errors = [reason for address, gpu in gpus.items() for reason in mig.faults(names[address], layouts[address], gpu)]
     if errors:
         raise Refused(" ".join(errors))
     before = {address: gpu for address, gpu in gpus.items() if gpu is not None}
-    changing = [address for address, gpu in before.items() if not _nvidia_mig.is_as_wanted(layouts[address], gpu)]
-    opened = _iommu.opened_devices() if changing else []
+    changing = [address for address, gpu in before.items() if not mig.is_as_wanted(layouts[address], gpu)]
+    opened = iommu.opened_devices() if changing else []
     for address in changing:
-        if _nvidia_mig.keeps_instances(layouts[address], before[address]):
+        if mig.keeps_instances(layouts[address], before[address]):
             continue
         found = users(smi, root, address, before[address].mode.bus_id, opened)
         if found:
             errors.append(f"{names[address]} keeps its MIG layout, as it is in use: {', '.join(found[:3])}. End that first.")
     if errors:
-        raise Refused(" ".join(errors))
+        raise InUse(" ".join(errors))
 
     after = "".join(
-        f"{names[address]}: {_nvidia_mig.told(layouts[address].enabled, layouts[address].instances)}\n"
+        f"{names[address]}: {mig.told(layouts[address].enabled, layouts[address].instances)}\n"
         if address in changing
-        else _nvidia_mig.listing(names[address], gpu)
+        else mig.listing(names[address], gpu)
         for address, gpu in before.items()
     )
     pending = []
-    changed = any(not _nvidia_mig.waits_for_boot(layouts[address], before[address]) for address in changing)
+    changed = any(not mig.waits_for_boot(layouts[address], before[address]) for address in changing)
     if not module.check_mode:
         may_reset = not has_nvswitch(root)
         if changed:
@@ -317,24 +331,25 @@ def bring_about(module: AnsibleModule) -> dict:
             address: gpu._replace(mode=modes[address], instances=smi.instances(modes[address])) if address in changing else gpu
             for address, gpu in before.items()
         }
-        after = "".join(_nvidia_mig.listing(names[address], gpu) for address, gpu in now.items())
+        after = "".join(mig.listing(names[address], gpu) for address, gpu in now.items())
         if now != before and not changed:  # what waited for a boot could be brought about all the same
             note_change()
         changed = now != before
     return {
         "changed": changed,
+        "divided": changed,
         "gpus": [
             {
                 "pci_address": address,
                 "bus_id": gpu.mode.bus_id,
                 "enabled": layouts[address].enabled,
-                "instances": [profile.name for profile in _nvidia_mig.order(layouts[address], gpu.profiles)],
+                "instances": [profile.name for profile in mig.order(layouts[address], gpu.profiles)],
             }
             for address, gpu in before.items()
         ],
         "pending": pending,
         "reboot_needed": bool(pending),
-        "diff": {"before": "".join(_nvidia_mig.listing(names[address], gpu) for address, gpu in before.items()), "after": after},
+        "diff": {"before": "".join(mig.listing(names[address], gpu) for address, gpu in before.items()), "after": after},
     }
 
 
@@ -358,7 +373,7 @@ def main() -> None:
     try:
         module.exit_json(**bring_about(module))
     except Refused as reason:
-        module.fail_json(msg=str(reason))
+        module.fail_json(msg=str(reason), in_use=isinstance(reason, InUse))
 
 
 if __name__ == "__main__":

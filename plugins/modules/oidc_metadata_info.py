@@ -73,7 +73,7 @@ import urllib.error
 import urllib.request
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _oidc_metadata
+from ansible_collections.deephdc.accelerators.plugins.module_utils._oidc import metadata as oidc_metadata
 
 LARGEST = 1024 * 1024
 
@@ -96,7 +96,7 @@ def read(url: str, ca: str, timeout: float) -> dict:
         document = json.loads(answer.read(LARGEST))
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
-    return {key: document[key] for key in _oidc_metadata.KEYS if key in document}
+    return {key: document[key] for key in oidc_metadata.KEYS if key in document}
 
 
 def main() -> None:

@@ -59,8 +59,9 @@ quota:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_api import OPTIONS, Api, Refused
-from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_objects import listed, to_xml, version, wanted_quota
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula.api import OPTIONS, Api
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula.objects import listed, to_xml, version, wanted_quota
 
 COUNTS_DEVICES = (7, 1, 80)  # 7.2 and its development releases
 

@@ -91,8 +91,9 @@ attributes:
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_api import OPTIONS, Api, Refused
-from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_objects import (
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula.api import OPTIONS, Api
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula.objects import (
     MADE_BY,
     different,
     normal,

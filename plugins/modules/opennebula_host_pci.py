@@ -45,6 +45,11 @@ options:
     type: list
     elements: str
     default: []
+  lost:
+    description: Addresses of O(addresses) that are missing on the host, so that OpenNebula can't list them now.
+    type: list
+    elements: str
+    default: []
   wait:
     description:
       - Seconds that OpenNebula gets to list all O(addresses). 0 does not wait, and takes what is missing for no error.
@@ -96,9 +101,10 @@ unguarded:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _opennebula
-from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_api import OPTIONS, Api, Refused
-from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula_objects import listed, to_xml, version
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula import host_pci
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula.api import OPTIONS, Api
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula.objects import listed, to_xml, version
 
 OLDEST = (7, 0)  # 7.0's development releases are called 6.99
 POLL = 2  # seconds
@@ -146,6 +152,7 @@ def main() -> None:
             "addresses": {"type": "list", "elements": "str", "default": []},
             "withheld": {"type": "list", "elements": "str", "default": []},
             "devices": {"type": "list", "elements": "str", "default": []},
+            "lost": {"type": "list", "elements": "str", "default": []},
             "wait": {"type": "int", "default": 0},
         },
         supports_check_mode=True,
@@ -166,14 +173,15 @@ def main() -> None:
         }
         template = attributes_of(host)
         cluster = clusters.get(str(host["CLUSTER_ID"]), {})
-        hidden = _opennebula.hidden_by(template, cluster, given["devices"])
+        hidden = host_pci.hidden_by(template, cluster, given["devices"])
         if hidden:
             raise Refused(f"{given['name']} can't offer its accelerators: {hidden}.")
-        wanted = _opennebula.host_attributes(template, cluster, shown(host), given["addresses"], given["withheld"])
+        wanted = host_pci.host_attributes(template, cluster, shown(host), given["addresses"], given["withheld"])
         changes = {name: value for name, value in wanted.items() if str(template.get(name) or "") != value}
         if changes and not module.check_mode:
             api.call("host.update", number, to_xml(changes), 1)
-        missing = wait(api, given["name"], host, given["addresses"], 0 if module.check_mode else given["wait"])
+        expected = [address for address in given["addresses"] if address not in given["lost"]]
+        missing = wait(api, given["name"], host, expected, 0 if module.check_mode else given["wait"])
         if missing and given["wait"] and not module.check_mode:
             raise Refused(
                 f"{given['name']}: after {given['wait']} s OpenNebula does not list {', '.join(missing)}. See 'onehost show "
@@ -187,7 +195,7 @@ def main() -> None:
         attributes=wanted,
         missing=missing,
         monitored=host.get("STATE") in MONITORED,
-        unguarded=_opennebula.unguarded(pool, clusters),
+        unguarded=host_pci.unguarded(pool, clusters),
         diff={
             "before": "".join(f"{name}={template.get(name) or ''}\n" for name in sorted(changes)),
             "after": "".join(f"{name}={changes[name]}\n" for name in sorted(changes)),

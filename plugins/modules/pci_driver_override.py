@@ -98,9 +98,10 @@ reboot_needed:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
-from ansible_collections.deephdc.accelerators.plugins.module_utils._durable_file import note, noted, replace
-from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address, link_name, read_text, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import canonical_address, link_name, read_text, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import note, noted, replace
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
 # Only tests have another one.
 ROOT = "/"
@@ -109,16 +110,12 @@ RECORD = "/var/lib/deephdc/pci_driver_override.json"
 RULES = ("/usr/lib/udev/rules.d/05-driverctl.rules", "/lib/udev/rules.d/05-driverctl.rules")
 
 
-class Refused(Exception):
-    """The wanted state can't be brought about; the text says why in one sentence."""
-
-
 def device(address: str, name: str = "") -> str:
     return under(ROOT, f"/sys/bus/pci/devices/{address}/{name}".rstrip("/"))
 
 
 def saved_file(address: str) -> str:
-    return under(ROOT, f"{_iommu.OVERRIDES}/pci-{address}")
+    return under(ROOT, f"{iommu.OVERRIDES}/pci-{address}")
 
 
 def write(path: str, text: str) -> None:
@@ -238,12 +235,12 @@ def main() -> None:
 def bring_about(module: AnsibleModule) -> dict:
     driver, live = module.params["driver"], module.params["live"]
     wanted = [function["address"] for function in module.params["functions"]]
-    ours, saved = recorded(), _iommu.overrides(ROOT)
+    ours, saved = recorded(), iommu.overrides(ROOT)
     check(module.params["functions"], driver, saved, ours)
     if wanted and not module.check_mode and not any(os.path.exists(under(ROOT, rule)) for rule in RULES):
         raise Refused("the package driverctl is not installed, so nothing would give the driver at the next boot")
     leaving = [address for address in ours if address not in wanted]
-    facts = {entry["address"]: entry for entry in _iommu.functions(ROOT)}
+    facts = {entry["address"]: entry for entry in iommu.functions(ROOT)}
     for address in leaving:
         busy = facts[address]["users"] if address in facts and driver_of(address) == ours[address] else []
         if busy:

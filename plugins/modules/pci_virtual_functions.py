@@ -76,10 +76,11 @@ virtual_functions:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
-from ansible_collections.deephdc.accelerators.plugins.module_utils._durable_file import replace
-from ansible_collections.deephdc.accelerators.plugins.module_utils._pci import canonical_address, under
-from ansible_collections.deephdc.accelerators.plugins.module_utils._virtual_functions import in_use, virtual_functions
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import canonical_address, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import replace
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough.virtual_functions import in_use, virtual_functions
 
 # Only tests have another one.
 ROOT = "/"
@@ -89,10 +90,6 @@ RULE = (
     'ACTION=="add|bind", SUBSYSTEM=="pci", KERNEL=="{address}", ATTR{{vendor}}=="0x{vendor_id}", ATTR{{device}}=="0x{device_id}", '
     'DRIVER=="?*", ATTR{{sriov_drivers_autoprobe}}="0", ATTR{{sriov_numvfs}}="{count}"\n'
 )
-
-
-class Refused(Exception):
-    """The wanted state can't be brought about; the text says why in one sentence."""
 
 
 def write(address: str, name: str, text: str) -> None:
@@ -142,7 +139,7 @@ def set_number(address: str, present: int, count: int) -> None:
 def bring_about(module: AnsibleModule) -> dict:
     wanted = module.params["functions"]
     counts = {function["address"]: function["count"] for function in wanted}
-    listed, ours = _iommu.functions(ROOT), _iommu.divided(ROOT)
+    listed, ours = iommu.functions(ROOT), iommu.divided(ROOT)
     functions = {entry["address"]: entry for entry in listed}
     check(wanted, functions)
     present = {address: functions[address]["sriov"]["num_vfs"] or 0 for address in [*counts, *ours] if address in functions}
@@ -153,8 +150,8 @@ def bring_about(module: AnsibleModule) -> dict:
         obstacle = in_use(virtual_functions(listed, address))
         if obstacle:
             raise Refused(f"the virtual functions of {address} can't change: {obstacle}")
-    path = under(ROOT, _iommu.DIVISION_RULES)
-    before, after = _iommu.read_text_whole(path), rules(wanted)
+    path = under(ROOT, iommu.DIVISION_RULES)
+    before, after = iommu.read_text_whole(path), rules(wanted)
     if not module.check_mode:
         # Those that go are still known as ours when the run is killed before they are gone, those that come before they are there.
         if after and after != before:
@@ -163,13 +160,13 @@ def bring_about(module: AnsibleModule) -> dict:
             set_number(address, present[address], count)
         if not after and before:
             os.unlink(path)
-        elif after != _iommu.read_text_whole(path):
+        elif after != iommu.read_text_whole(path):
             replace(path, after)
-        listed = _iommu.functions(ROOT)
+        listed = iommu.functions(ROOT)
     return {
         "changed": bool(moving or before != after),
         "virtual_functions": {address: [entry["address"] for entry in virtual_functions(listed, address)] for address in counts},
-        "diff": {"before_header": _iommu.DIVISION_RULES, "after_header": _iommu.DIVISION_RULES, "before": before, "after": after},
+        "diff": {"before_header": iommu.DIVISION_RULES, "after_header": iommu.DIVISION_RULES, "before": before, "after": after},
     }
 
 

@@ -79,7 +79,8 @@ import re
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _sacctmgr, _slurm_associations
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import associations as slurm_associations
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import sacctmgr
 
 COLUMNS = "Account,User,EffectvUsage,FairShare,GrpTRESRaw"
 
@@ -111,11 +112,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
-    facts: dict[str, t.Any] = {"policy": _slurm_associations.policy_of(_sacctmgr.read(module, module.params["cluster"]))}
+    facts: dict[str, t.Any] = {"policy": slurm_associations.policy_of(sacctmgr.read(module, module.params["cluster"]))}
     if module.params["usage"]:
         code, out, err = module.run_command(["sshare", "--all", "--noheader", "--parsable2", f"--format={COLUMNS}"])
         if code != 0:
-            module.fail_json(msg=f"slurmctld does not tell the usage: {_sacctmgr.one_line(out, err)}")
+            module.fail_json(msg=f"slurmctld does not tell the usage: {sacctmgr.one_line(out, err)}")
         facts["usage"] = usage_of(out)
     module.exit_json(changed=False, ansible_facts={"slurm_accounts": facts})
 

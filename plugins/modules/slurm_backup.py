@@ -95,8 +95,8 @@ import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_backup as backup
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_database import Database
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import backup
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.database import Database
 
 # slurmctld writes some state every few seconds; a copy takes milliseconds.
 TRIES = 20

@@ -46,7 +46,7 @@ import re
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_database import CONFIGURATION, Database
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.database import CONFIGURATION, Database
 
 
 def clusters(database: Database) -> dict[str, dict[str, t.Any]]:

@@ -91,11 +91,10 @@ import sys
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import ansible_collector, default_collectors
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_packages
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import packages as slurm_packages
 
 SUBSET = ["!all", "!min", "distribution", "hardware", "network"]
-VENDORS = ("nvidia", "amd", "intel", "other")
 SECONDS = 10.0
 # Where Debian's packages put Python modules, such as PyMySQL.
 DISTRIBUTION = "/usr/lib/python3/dist-packages"
@@ -119,10 +118,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
-    packages = _slurm_packages.read(module)
+    packages = slurm_packages.read(module)
     facts = {**of_ansible(module), "slurm_packages": packages["facts"]}
     if module.params["accelerators"]:
-        facts["accelerators"] = gather(module.params["root"], VENDORS, SECONDS)
+        facts["accelerators"] = gather(module.params["root"], timeout=SECONDS)
     operator = os.environ.get("SUDO_UID") or str(os.getuid())
     module.exit_json(
         changed=False,

@@ -103,10 +103,11 @@ ansible_facts:
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _apt_source, _slurm_packages
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import apt_source
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import packages as slurm_packages
 
 # What a host may get that has nothing of SLURM yet.
-ALL = (*_slurm_packages.DAEMONS, "slurm-client", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "slurmrestd", "libpam-slurm-adopt")
+ALL = (*slurm_packages.DAEMONS, "slurm-client", "slurm-wlm-mysql-plugin", "slurm-wlm-jwt-plugin", "slurmrestd", "libpam-slurm-adopt")
 UNMET = re.compile(r"Depends: (\S+) (?:\([^)]*\) )?but (?:\S+ is (?:to be )?installed|it is not (?:going to be installed|installable))")
 # A package that every release has and every host of a cluster can install.
 PROBE = "slurm-client"
@@ -142,8 +143,8 @@ def needs(module: AnsibleModule, packages: dict[str, str], suite: str) -> list[s
 def newest_of(module: AnsibleModule, sources: str) -> str:
     """The newest version in the archive of a sources file."""
     try:
-        found = _apt_source.versions(module, [PROBE], sources)
-    except _apt_source.Unreadable as told:
+        found = apt_source.versions(module, [PROBE], sources)
+    except apt_source.Unreadable as told:
         module.fail_json(msg=f"apt can't read the packages of slurm_packages_suite: {told}")
     return next(iter(found.get(PROBE, [])), "")
 
@@ -158,7 +159,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
-    found = _slurm_packages.read(module)
+    found = slurm_packages.read(module)
     facts = found["facts"]
     if module.get_bin_path("dpkg-query"):
         if module.params["candidate"]:

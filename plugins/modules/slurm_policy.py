@@ -98,8 +98,10 @@ undeclared:
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _sacctmgr, _slurm_associations, _slurm_policy
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_associations import Job, Removal, State
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import associations as slurm_associations
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import policy as slurm_policy
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import sacctmgr
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.associations import Job, Removal, State
 
 
 def jobs(module: AnsibleModule) -> list[Job] | None:
@@ -117,13 +119,13 @@ def partition_qos(module: AnsibleModule) -> set[str] | None:
 
 
 def removals(module: AnsibleModule, cluster: str, present: State, declared: State) -> list[Removal]:
-    found = _slurm_associations.removals(cluster, present, declared, [], ())
+    found = slurm_associations.removals(cluster, present, declared, [], ())
     if not found:
         return []
     pending_or_running = jobs(module)
     if pending_or_running is None:
         return [one._replace(why="slurmctld does not tell whether jobs need it") for one in found]
-    return _slurm_associations.removals(cluster, present, declared, pending_or_running, partition_qos(module))
+    return slurm_associations.removals(cluster, present, declared, pending_or_running, partition_qos(module))
 
 
 def main() -> None:
@@ -137,23 +139,23 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     cluster, policy, purge = module.params["cluster"], module.params["policy"], module.params["purge"]
-    wrong = _slurm_policy.policy_errors("policy", policy)
+    wrong = slurm_policy.policy_errors("policy", policy)
     if purge and not policy.get("accounts"):
         wrong.append("purge with a policy that has no accounts would remove everybody: name the accounts, or leave purge out.")
     if wrong:
         module.fail_json(msg=" ".join(wrong))
 
-    first = module.check_mode and not _sacctmgr.can_ask(module, "sacctmgr")
-    present = State() if first else _sacctmgr.read(module, cluster)
-    declared = _slurm_associations.wanted(policy)
-    plan = _slurm_associations.plan(cluster, present, declared, purge)
+    first = module.check_mode and not sacctmgr.can_ask(module, "sacctmgr")
+    present = State() if first else sacctmgr.read(module, cluster)
+    declared = slurm_associations.wanted(policy)
+    plan = slurm_associations.plan(cluster, present, declared, purge)
     going = removals(module, cluster, present, declared) if purge else []
     removed = [one.what for one in going if not one.why]
     closed = [one.what for one in going if one.why and one.close]
     kept = [f"{one.what}: {one.why}" for one in going if one.why]
     if not module.check_mode:
         for words in plan.commands:
-            refused = _sacctmgr.change(module, words)
+            refused = sacctmgr.change(module, words)
             if refused:
                 module.fail_json(
                     msg=f"slurmdbd refuses '{' '.join(words)[:500]}': {refused[:1000]}. "
@@ -162,15 +164,15 @@ def main() -> None:
         removed = []
         for one in going:
             if one.why:
-                refused = _sacctmgr.change(module, one.close) if one.close else ""
+                refused = sacctmgr.change(module, one.close) if one.close else ""
                 if refused:
                     module.fail_json(msg=f"{one.what} can't be closed for new jobs: {refused[:300]}. Run again when this is repaired.")
                 continue
             # A job may have come since they were read; slurmdbd then refuses, and the next run tries again.
-            refused = _sacctmgr.change(module, one.command)
+            refused = sacctmgr.change(module, one.command)
             if refused:
                 kept.append(f"{one.what}: slurmdbd refuses: {refused[:300]}")
-                if one.close and not _sacctmgr.change(module, one.close):
+                if one.close and not sacctmgr.change(module, one.close):
                     closed.append(one.what)
             else:
                 removed.append(one.what)

@@ -97,7 +97,8 @@ import re
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_jobs, _slurm_state
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import jobs as slurm_jobs
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
 
 
 def settings_of(conf: str) -> tuple[str, list[str]]:
@@ -110,9 +111,9 @@ def settings_of(conf: str) -> tuple[str, list[str]]:
 def jobs(module: AnsibleModule) -> dict[str, t.Any] | None:
     """The jobs that slurmctld knows, None where it does not answer although it should."""
     if not module.get_bin_path("squeue"):
-        return _slurm_jobs.summary("")
-    code, out, _err = module.run_command(["squeue", "--all", "--noheader", f"--format={_slurm_jobs.FORMAT}"])
-    return _slurm_jobs.summary(out) if code == 0 else None
+        return slurm_jobs.summary("")
+    code, out, _err = module.run_command(["squeue", "--all", "--noheader", f"--format={slurm_jobs.FORMAT}"])
+    return slurm_jobs.summary(out) if code == 0 else None
 
 
 def main() -> None:
@@ -135,18 +136,18 @@ def main() -> None:
         with open(path, encoding="utf-8", errors="replace") as file:
             record = file.read()
         recorded_at = os.stat(path).st_mtime
-    state = _slurm_state.look(*(module.params[name] for name in ("state_directory", "conf", "stamp", "user")))
-    cluster, partitions = settings_of(_slurm_state.read(module.params["conf"]))
+    state = slurm_state.look(*(module.params[name] for name in ("state_directory", "conf", "stamp", "user")))
+    cluster, partitions = settings_of(slurm_state.read(module.params["conf"]))
     module.exit_json(
         changed=False,
         record=record,
         recorded_at=recorded_at,
         cluster=cluster,
         partitions=partitions,
-        jobs=jobs(module) if partitions else _slurm_jobs.summary(""),
+        jobs=jobs(module) if partitions else slurm_jobs.summary(""),
         state={
             **state,
-            "moved_to": _slurm_state.read(module.params["moved"]).strip(),
+            "moved_to": slurm_state.read(module.params["moved"]).strip(),
             "runs": module.run_command(["systemctl", "is-active", "--quiet", "slurmctld"])[0] == 0,
         },
     )

@@ -108,10 +108,10 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_backup as backup
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_restored_state, _slurm_state
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_database import CONFIGURATION, Database
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_releases import release_of, step_error
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import backup, restored_state
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.database import CONFIGURATION, Database
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.releases import release_of, step_error
 
 NOTE = "/var/lib/deephdc/slurm_restored"
 # Where the playbook slurm_move_controller notes that the state of this host is out of date.
@@ -247,17 +247,17 @@ class StatePart(Part):
         return str(self.module.params["state_directory"])
 
     def is_there(self) -> str:
-        with _slurm_state.as_user(USER):
-            return _slurm_restored_state.fingerprint(self.directory) if _slurm_state.has_state(self.directory) else ""
+        with slurm_state.as_user(USER):
+            return restored_state.fingerprint(self.directory) if slurm_state.has_state(self.directory) else ""
 
     def loss(self) -> str:
-        with _slurm_state.as_user(USER):
+        with slurm_state.as_user(USER):
             there = os.path.exists(os.path.join(self.directory, "job_state"))
         return f"{self.directory} has a controller's state already" if there else ""
 
     def begun(self) -> bool:
-        with _slurm_state.as_user(USER):
-            under_way = _slurm_restored_state.under_way(self.directory)
+        with slurm_state.as_user(USER):
+            under_way = restored_state.under_way(self.directory)
         return under_way == self.identity if under_way else super().begun()
 
     def restore(self) -> None:
@@ -269,8 +269,8 @@ class StatePart(Part):
             slurm = pwd.getpwnam(USER)
             os.makedirs(self.directory, mode=0o700)
             os.chown(self.directory, slurm.pw_uid, slurm.pw_gid, follow_symlinks=False)
-        with open(os.path.join(self.path, backup.STATE), "rb") as archive, _slurm_state.as_user(USER):
-            _slurm_restored_state.put(archive, self.directory, self.identity)
+        with open(os.path.join(self.path, backup.STATE), "rb") as archive, slurm_state.as_user(USER):
+            restored_state.put(archive, self.directory, self.identity)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(MOVED)
 
@@ -278,7 +278,7 @@ class StatePart(Part):
 def bring_configuration(archive: str, replaced: t.Collection[str]) -> None:
     """Write the files of the archive that this host does not have, with their modes and owners' names. replaced: those that it may have."""
     with tarfile.open(archive, "r:gz") as tar:
-        for member in _slurm_restored_state.members(tar):
+        for member in restored_state.members(tar):
             target = os.path.normpath(os.path.join("/", member.name))
             user = pwd.getpwnam(member.uname if member.uname in ("root", USER) else "root")
             if member.isdir():
@@ -290,8 +290,8 @@ def bring_configuration(archive: str, replaced: t.Collection[str]) -> None:
             if source is None or (os.path.lexists(target) and target not in replaced):
                 continue
             partial = f"{target}.deephdc-partial"
-            _slurm_restored_state.remove(partial)  # what a killed run left
-            _slurm_restored_state.write_file(source, partial, member.mode, (user.pw_uid, user.pw_gid))
+            restored_state.remove(partial)  # what a killed run left
+            restored_state.write_file(source, partial, member.mode, (user.pw_uid, user.pw_gid))
             os.utime(partial, (member.mtime, member.mtime))
             os.rename(partial, target)
 

@@ -75,13 +75,11 @@ import stat
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _safe_directory, _slurm_state
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
 
 MODE = 0o700
-
-
-class Refused(Exception):
-    """The directory can't be used; the text says why in one sentence."""
 
 
 def attributes(path: str) -> tuple[int, int] | None:
@@ -97,7 +95,7 @@ def attributes(path: str) -> tuple[int, int] | None:
 
 def make(path: str, user: str, entry: pwd.struct_passwd) -> None:
     try:
-        _safe_directory.give(path, entry.pw_uid, entry.pw_gid, MODE, make=True)
+        safe_directory.give(path, entry.pw_uid, entry.pw_gid, MODE, make=True)
     except OSError as error:
         raise Refused(
             f"{path} can't be made on this host ({error.strerror}), as where a shared file system does not let root in: make it on "
@@ -121,12 +119,12 @@ def write(path: str, name: str, text: str) -> None:
 def share(path: str, token: str, of: str, patience: float) -> None:
     """Write the token, or see the one that another host wrote."""
     if not of:
-        write(path, _slurm_state.SHARED, token)
+        write(path, slurm_state.SHARED, token)
         return
-    write(path, f"{_slurm_state.SHARED}_here", "")
-    os.unlink(os.path.join(path, f"{_slurm_state.SHARED}_here"))
+    write(path, f"{slurm_state.SHARED}_here", "")
+    os.unlink(os.path.join(path, f"{slurm_state.SHARED}_here"))
     deadline = time.monotonic() + patience
-    while _slurm_state.read(os.path.join(path, _slurm_state.SHARED)) != token:
+    while slurm_state.read(os.path.join(path, slurm_state.SHARED)) != token:
         if time.monotonic() > deadline:
             raise Refused(
                 f"{path} here is not the directory that {of} has under this path, so the controllers would not know each other's jobs: "
@@ -160,12 +158,12 @@ def main() -> None:
         if not module.check_mode and entry:
             if not right:
                 make(path, user, entry)
-            with _slurm_state.as_user(user):
+            with slurm_state.as_user(user):
                 if module.params["token"]:
                     share(path, module.params["token"], module.params["token_of"], module.params["patience"])
                 if source:
-                    _slurm_state.copy(source, path)
-    except (Refused, _safe_directory.UnsafeLink) as reason:
+                    slurm_state.copy(source, path)
+    except (Refused, safe_directory.UnsafeLink) as reason:
         module.fail_json(msg=f"{reason}.")
     except OSError as error:
         module.fail_json(msg=f"The state in {source} could not be copied to {path}: {error}.")

@@ -61,7 +61,8 @@ import pwd
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._subordinate_ids import Refused, ranges, with_ranges
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.subordinate_ids import ranges, with_ranges
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 FILES = ("/etc/subuid", "/etc/subgid")
 

@@ -18,13 +18,31 @@ ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
 # Beginnings that no other collection or role uses: an unknown variable with one of them is a mistake.
 # The names of other projects in tests/data/other_variables are held against it.
 OURS = (
-    *("gpu_burn_in_", "gpu_simulator_", "iam_accounts_", "oidc_proxy_", "opennebula_host_", "opennebula_pci_", "pci_passthrough_"),
+    *(
+        "gpu_check_",
+        "gpu_hold_",
+        "gpu_simulator_",
+        "iam_accounts_",
+        "oidc_proxy_",
+        "opennebula_host_",
+        "opennebula_pci_",
+        "pci_passthrough_",
+    ),
     *("slurm_backup_", "slurm_cluster_", "slurm_controller_", "slurm_database_", "slurm_drain_", "slurm_drift_", "slurm_elastic_"),
     *("slurm_gateway_", "slurm_glue2_", "slurm_metrics_", "slurm_move_", "slurm_mpi_", "slurm_packages_", "slurm_remove_", "slurm_rest_"),
     *("slurm_restore_", "slurm_status_", "slurm_uninstall_", "slurm_zabbix_"),
 )
 # Former names of variables: one that is still set would be ignored without a word.
-RENAMED = {"slurm_login_gpus": "gpu_access_users", "slurm_login_devices": "gpu_access_devices"}
+RENAMED = {
+    "slurm_login_gpus": "gpu_access_users",
+    "slurm_login_devices": "gpu_access_devices",
+    # What they named for SLURM is done without them.
+    "nvidia_driver_drain_tasks": "gpu_hold_tasks (not needed with SLURM or OpenNebula)",
+    "nvidia_driver_resume_tasks": "gpu_release_tasks (not needed with SLURM or OpenNebula)",
+    "nvidia_driver_drain_wait": "gpu_hold_wait (minutes instead of seconds)",
+    "pci_passthrough_drain_tasks": "gpu_hold_tasks (not needed with SLURM or OpenNebula)",
+    "pci_passthrough_resume_tasks": "gpu_release_tasks (not needed with SLURM or OpenNebula)",
+}
 # Names of other projects all the same, here NVIDIA's DeepOps.
 OTHERS = frozenset(("slurm_cluster_install_cuda", "slurm_cluster_install_nvidia_driver", "slurm_cluster_install_openmpi"))
 NO_VARIABLE = "is no variable of deephdc.accelerators"
@@ -43,6 +61,17 @@ def known() -> frozenset[str]:
         for entry_point in yaml.load(path.read_text(encoding="utf-8"), Loader=loader)["argument_specs"].values():
             names.update(entry_point.get("options") or ())
     return frozenset(names)
+
+
+@functools.lru_cache(maxsize=None)
+def facts() -> dict[str, str]:
+    """What only a run gives, by name, with the role that has it: a variable of that name would be a plan that no run has made."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return {
+        name: path.parts[-3]
+        for path in sorted(ROLES.glob("*/meta/facts.yml"))
+        for name in yaml.load(path.read_text(encoding="utf-8"), Loader=loader)["facts"]
+    }
 
 
 def distance(one: str, other: str, limit: int) -> int:
@@ -86,16 +115,21 @@ def similar(name: str, names: t.Iterable[str], prefix: str) -> str:
     return prefix + found[0] if found else ""
 
 
-def judge(names: t.Mapping[str, t.Sequence[str]], site: t.Collection[str]) -> dict[str, list[str]]:
+def judge(names: t.Mapping[str, t.Sequence[str]], site: t.Collection[str], facts_set: bool = False) -> dict[str, list[str]]:
     """Errors and warnings about variables that are not ours.
 
     names: each variable that is set, with the hosts that have it. site: variables that the site says are its own.
+    facts_set: whether a playbook of this run came before, so that the facts of its roles are among them.
     """
     found: dict[str, list[str]] = {"errors": [], "warnings": []}
     ours = known()
     for name in sorted(set(names) - ours - OTHERS - set(site)):
         hosts = sorted(names[name])
         where = f"set for {', '.join(hosts[:3])}{f' and {len(hosts) - 3} more' if len(hosts) > 3 else ''}"
+        if name in facts():
+            if not facts_set:
+                found["errors"].append(f"{name} ({where}) is a fact of the role {facts()[name]}, which only a run may set: take it out.")
+            continue
         if name in RENAMED:
             found["errors"].append(f"{name} ({where}) is called {RENAMED[name]} now: rename it.")
             continue

@@ -8,7 +8,8 @@ attributes, limits), PCI passthrough (filters, requests), and the notes on PCI_F
 It checks what oned checks of the calls that the collection makes: session, number and types of arguments, syntax of templates in both
 forms, names, restricted attributes, requests for PCI devices, rights, limits; and does what follows from them: which devices are shown,
 who gets one.
-Not here: states of machines, scheduling beyond PCI devices and quotas, HA, storage, and everything else.
+A machine that is started is active until stand_in.power_off.
+Not here: other states of machines, scheduling beyond PCI devices and quotas, HA, storage, and everything else.
 
 As a program it serves until it is ended, with one administrator, whose user:password a file has:   opennebula_api.py PORT FILE
 What in a real site other commands and the probes bring comes by calls of its own, such as stand_in.add_host; see Oned.
@@ -67,8 +68,10 @@ SIGNATURES = {
     "one.template.chown": "iii",
     "one.template.chmod": "iiiiiiiiiib",
     "one.template.instantiate": "isbsb",
+    "one.vm.info": "i",
 }
 MONITORED, DISABLED, OFFLINE = 2, 4, 8  # of a host; the first is INIT for a moment
+PENDING, ACTIVE, DONE, POWERED_OFF = 1, 3, 6, 8  # of a machine
 TYPES = {"i": int, "s": str, "b": bool}
 
 
@@ -247,6 +250,18 @@ class Oned:
             and (not addresses or device["SHORT_ADDRESS"] in addresses)
         ]
 
+    def power_off(self, vm: int) -> int:
+        """A machine's owner powers it off: it keeps its place and its devices."""
+        self.machines[vm]["state"] = POWERED_OFF
+        return vm
+
+    def terminate(self, vm: int) -> int:
+        """A machine ends: its host and its devices are free."""
+        self.machines[vm].update(state=DONE, host=None, devices=[])
+        for device in (device for host in self.hosts.values() for device in host["pci"] if device["VMID"] == vm):
+            device["VMID"] = -1
+        return vm
+
     # Answers.
 
     def answer(self, method: str, arguments: tuple) -> tuple:
@@ -295,11 +310,12 @@ class Oned:
     def host_xml(self, number: int) -> str:
         host = self.hosts[number]
         share = [("PCI_DEVICES", [("PCI", device) for device in host["pci"]])]
+        vms = [("ID", vm) for vm, machine in enumerate(self.machines) if machine["host"] == host["name"]]
         return element(
             "HOST",
             [
                 *(("ID", number), ("NAME", host["name"]), ("STATE", host["state"]), ("CLUSTER_ID", host["cluster"])),
-                *(("HOST_SHARE", share), ("TEMPLATE", host["template"])),
+                *(("HOST_SHARE", share), ("VMS", vms), ("TEMPLATE", host["template"])),
             ],
         )
 
@@ -455,7 +471,7 @@ class Oned:
         asked.update({attribute: float(first(machine, attribute) or 0) for attribute in ("CPU", "MEMORY", *self.quota_attributes)})
         self.check_quota(user, asked)
         vm = len(self.machines)
-        self.machines.append({"user": user, "asked": asked, "name": name, "host": None, "devices": []})
+        self.machines.append({"user": user, "asked": asked, "name": name, "host": None, "devices": [], "state": PENDING})
         for host in (number for number, entry in self.hosts.items() if entry["state"] == MONITORED):
             free = [device for device in self.hosts[host]["pci"] if device["VMID"] == -1]
             given = []
@@ -468,9 +484,18 @@ class Oned:
             if len(given) == len(requests):
                 for device in given:
                     device["VMID"] = vm
-                self.machines[vm].update(host=self.hosts[host]["name"], devices=[device["SHORT_ADDRESS"] for device in given])
+                addresses = [device["SHORT_ADDRESS"] for device in given]
+                self.machines[vm].update(host=self.hosts[host]["name"], devices=addresses, state=ACTIVE)
                 break
         return vm
+
+    def vm_info(self, user: int, number: int) -> str:
+        self.existing(dict(enumerate(self.machines)), number, "virtual machine")
+        machine = self.machines[number]
+        if machine["user"] != user:
+            self.admin_only(user, f"USE VM [{number}]")
+        owner = self.users[machine["user"]]["name"]
+        return element("VM", [("ID", number), ("UNAME", owner), ("NAME", machine["name"]), ("STATE", machine["state"])])
 
     @staticmethod
     def fits(request: dict, device: dict) -> bool:
@@ -576,7 +601,14 @@ class Server(ThreadingMixIn, SimpleXMLRPCServer):
 
     def _dispatch(self, method: str, params: tuple) -> object:
         with self.lock:
-            if method in ("stand_in.add_group", "stand_in.add_user", "stand_in.add_host", "stand_in.probe"):
+            if method in (
+                "stand_in.add_group",
+                "stand_in.add_user",
+                "stand_in.add_host",
+                "stand_in.probe",
+                "stand_in.power_off",
+                "stand_in.terminate",
+            ):
                 return getattr(self.oned, method[len("stand_in.") :])(*params)
             return self.oned.answer(method, tuple(params))
 

@@ -8,7 +8,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import Link, device_nodes, expand, simulated_tree
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import Link, device_nodes, expand, simulated_tree
 
 DATA = pathlib.Path(__file__).parent.parent / "data"
 

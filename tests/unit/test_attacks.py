@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+# The attacks are programs beside each other, no package.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "attacks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "attacks/hostile"))
+
+import hostile
+import run
+from wire import Reply, complete
+
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
 HOSTILE = ATTACKS / "hostile"
-sys.path[:0] = [str(ATTACKS), str(HOSTILE)]
-
-import hostile  # noqa: E402 - because the attacks are programs beside each other, no package
-import run  # noqa: E402 - because the attacks are programs beside each other, no package
-from wire import Reply, complete  # noqa: E402 - because the attacks are programs beside each other, no package
-
 DOORS = yaml.safe_load((ATTACKS / "fronts.yml").read_text(encoding="utf-8"))["front"]["doors"]
 GOOD = "GET /jobs?a=x1~ HTTP/1.1\r\nHost: app:8000\r\nX-Remote-User: alice\r\nAuthorization: Basic c2l0ZQ==\r\nX-Note: x"
 

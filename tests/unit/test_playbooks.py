@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,38 @@ def test_each_play_of_the_site_can_only_compare(play: dict) -> None:
 def test_what_a_play_cannot_compare_does_not_end_the_comparison(play: dict) -> None:
     """The first one makes the plan that all others need."""
     assert play["ignore_errors"] == play["ignore_unreachable"] == "{{ __slurm_only_compare | default(false) | bool }}"
+
+
+def test_the_action_group_has_every_module_of_opennebula() -> None:
+    """Those that it lacks would ask the default API, with the default password."""
+    modules = PLAYBOOKS.parent / "plugins/modules"
+    takers = [
+        path.stem
+        for path in sorted(modules.glob("*.py"))
+        if "\nextends_documentation_fragment: deephdc.accelerators.opennebula\n" in path.read_text(encoding="utf-8")
+    ]
+    groups = yaml.safe_load((PLAYBOOKS.parent / "meta/runtime.yml").read_text(encoding="utf-8"))["action_groups"]
+    assert groups["opennebula"] == takers != []
+
+
+def roles_named_in(item: t.Any) -> t.Iterator[tuple[str, str]]:
+    """Each role of ours that a playbook or a file of tasks names, with the entry point."""
+    for value in item if isinstance(item, list) else item.values() if isinstance(item, dict) else ():
+        yield from roles_named_in(value)
+    if isinstance(item, dict):
+        named = [item[key] for key in ("ansible.builtin.import_role", "ansible.builtin.include_role") if key in item]
+        named += [{"name": item["role"]}] if isinstance(item.get("role"), str) else []
+        for one in named:
+            if one["name"].startswith("deephdc.accelerators.") and "{" not in one["name"]:
+                yield one["name"].rsplit(".", 1)[-1], one.get("tasks_from", "main")
+
+
+ROLES = PLAYBOOKS.parent / "roles"
+FILES = sorted([*PLAYBOOKS.glob("*.yml"), *ROLES.glob("*/tasks/**/*.yml")])
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PLAYBOOKS.parent)))
+def test_each_role_that_is_named_is_there(path: Path) -> None:
+    """An included one is looked for in the middle of a run, and no check of the syntax follows it."""
+    named = set(roles_named_in(yaml.safe_load(path.read_text(encoding="utf-8"))))
+    assert {f"{role}: {entry}" for role, entry in named if not (ROLES / role / "tasks" / f"{entry}.yml").is_file()} == set()

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROLES = sorted(path for path in (Path(__file__).resolve().parents[2] / "roles").iterdir() if path.is_dir())
+ROOT = Path(__file__).resolve().parents[2]
+PLAYBOOKS = ROOT / "playbooks"
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
 
 pytestmark = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -90,8 +92,33 @@ def test_a_required_option_has_no_default(role: Path) -> None:
     assert [name for name, option in documented(role).items() if option.get("required") and "default" in option] == []
 
 
-def test_variables_carry_the_name_of_their_role(role: Path) -> None:
-    assert [name for name in load(role / "defaults/main.yml") if not name.startswith(f"{role.name}_")] == []
+# What all managers' roles read of a host; the role that checks the inventory documents it.
+OF_EVERY_MANAGER = {"accelerator_allotment"}
+
+
+def prefixes(role: Path, entry_point: str) -> tuple[str, ...]:
+    """What the variables of an entry point may begin with: the role's name, or that of the playbook that the entry point is for.
+
+    The entry point remove of slurm_operations, and remove_host beside it, are for the playbook slurm_remove_node: slurm_remove_.
+    The entry points hold and release are called by the role gpu_hold, whoever the manager is, with variables of that role.
+    """
+    if role.name == "gpu_hold":
+        return "gpu_hold_", "gpu_release_"
+    if entry_point in ("hold", "release"):
+        return f"{role.name}_", "gpu_hold_"
+    playbook = f"{role.name.split('_')[0]}_{entry_point.split('_')[0]}"
+    has_one = any(path.stem == playbook or path.stem.startswith(f"{playbook}_") for path in PLAYBOOKS.glob("*.yml"))
+    return (f"{role.name}_", f"{playbook}_") if has_one else (f"{role.name}_",)
+
+
+def test_variables_carry_the_name_of_their_role_or_of_the_playbook_of_their_entry_point(role: Path) -> None:
+    specs = load(role / "meta/argument_specs.yml")["argument_specs"]
+    assert [
+        f"{entry_point}: {name}"
+        for entry_point, entry in specs.items()
+        for name in entry.get("options") or {}
+        if name not in OF_EVERY_MANAGER and not name.startswith(prefixes(role, entry_point))
+    ] == []
     internal = [name for path in (role / "vars").glob("*.yml") for name in load(path)]
     assert [name for name in internal if not name.startswith(f"__{role.name}_")] == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import settings as slurm_settings
 
 ROLE = Path(__file__).resolve().parents[2] / "roles/slurm_elastic"
 SPEC = importlib.util.spec_from_file_location("slurm_elastic", ROLE / "files/slurm_elastic.py")
@@ -73,4 +73,4 @@ def test_slurm_conf_names_what_the_role_installs():
         entry["path"].replace("{{ __slurm_elastic_programs }}", files["__slurm_elastic_programs"])
         for entry in files["__slurm_elastic_files"]
     ]
-    assert [path for path in _slurm_settings.ELASTIC_PROGRAMS.values() if path not in installed] == []
+    assert [path for path in slurm_settings.ELASTIC_PROGRAMS.values() if path not in installed] == []

@@ -27,6 +27,19 @@ UNENDED = ("pending", "configuring", "running", "completing", "suspended", "requ
 
 Record = t.Dict[str, t.Any]
 
+# Numbers within bounds. Strict, as true would be 1 and "1" too. A type checker reads no call as a type, so it sees plain numbers;
+# pydantic 1 has no other way to say both strict and bounds.
+if t.TYPE_CHECKING:
+    GpuCount = int
+    CpuCount = int
+    Mebibytes = int
+    Minutes = int
+else:
+    GpuCount = conint(strict=True, ge=0, le=1024)
+    CpuCount = conint(strict=True, ge=1, le=65536)
+    Mebibytes = conint(strict=True, ge=1, le=1 << 30)
+    Minutes = conint(strict=True, ge=1, le=525600)
+
 
 class NewJob(BaseModel, extra="forbid"):
     """What a job shall be. It runs on one node."""
@@ -35,16 +48,11 @@ class NewJob(BaseModel, extra="forbid"):
     name: str = Field("job", description="Letters, digits and '._-', 64 at most.")
     partition: str | None = Field(None, description="The cluster's default if absent.")
     account: str | None = Field(None, description="Account that is charged; the user's default if absent.")
-    # Strict, as true would be 1 and "1" too.
-    gpus: conint(strict=True, ge=0, le=1024) = Field(0)  # type: ignore[valid-type]
+    gpus: GpuCount = Field(0)
     gpu_type: str | None = Field(None, description="One of the types in the resources; any if absent.")
-    cpus: conint(strict=True, ge=1, le=65536) = Field(1)  # type: ignore[valid-type]
-    memory_mib: conint(strict=True, ge=1, le=1 << 30) | None = Field(  # type: ignore[valid-type]
-        None, description="The partition's default if absent."
-    )
-    time_limit_minutes: conint(strict=True, ge=1, le=525600) | None = Field(  # type: ignore[valid-type]
-        None, description="The partition's default if absent."
-    )
+    cpus: CpuCount = Field(1)
+    memory_mib: Mebibytes | None = Field(None, description="The partition's default if absent.")
+    time_limit_minutes: Minutes | None = Field(None, description="The partition's default if absent.")
     environment: dict[str, str] = Field({}, description="Variables beside PATH, HOME, USER, LOGNAME and SHELL.")
     working_directory: str | None = Field(None, description="Absolute path; the user's home directory if absent.")
 

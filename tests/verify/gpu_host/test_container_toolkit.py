@@ -7,7 +7,7 @@ from local import Cluster, changed
 
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 TOOLKIT = ("--tags", "nvidia_container_toolkit")
-SPECIFIED = ("--tags", "validate", "--skip-tags", "gpu_burn_in")
+SPECIFIED = ("--tags", "validate", "--skip-tags", "gpu_check")
 SPECIFICATION = "/var/run/cdi/nvidia.yaml"
 # A container of the host's own programs: no image is needed, and none could be had.
 RUN = (
@@ -55,8 +55,8 @@ def test_a_setting_that_somebody_removed_comes_back_and_containerd_reads_it(clus
     process = cluster.out("gpu1", "systemctl show -P ExecMainPID containerd")
     cluster.out("gpu1", "sed -i 's,/usr/bin/nvidia-container-runtime,/bin/false,' /etc/containerd/conf.d/99-nvidia.toml")
     assert changed(cluster.playbook(PLAYBOOK, *TOOLKIT)) == [
-        "deephdc.accelerators.nvidia_container_toolkit : Tell the engines of the GPUs: gpu1",
-        "deephdc.accelerators.nvidia_container_toolkit : Have the engines read their configuration: gpu1",
+        "deephdc.accelerators.nvidia_container_toolkit : Configure container engines for NVIDIA's runtime: gpu1",
+        "deephdc.accelerators.nvidia_container_toolkit : Make the container engines read their configuration: gpu1",
     ]
     assert "/bin/false" not in cluster.out("gpu1", "containerd config dump")
     assert cluster.out("gpu1", "systemctl show -P ExecMainPID containerd") != process

@@ -43,6 +43,9 @@ def test_layouts_are_made_and_kept_over_use_and_boot(cluster: Cluster, dividing_
     cluster.out("gpu1", f"systemctl restart {UNIT}")
     assert cluster.out("gpu1", f"cat {dividing_gpus.state}") == before
 
+    # The host is given back where it could not be divided.
+    cluster.out("gpu1", 'test -z "$(ls -A /var/lib/deephdc/held 2>/dev/null)"')
+
     # Without layouts MIG is left alone.
     play(cluster, [])
     assert dividing_gpus.instances() == INSTANCES

@@ -19,10 +19,13 @@ SKIP = ("--skip-tags", "validate,nvidia_container_toolkit")
 VARIABLES = {
     "nvidia_driver_image": False,
     "nvidia_driver_branch": "580",
-    "nvidia_driver_drain_tasks": str(HERE / "hooks/drain.yml"),
-    "nvidia_driver_resume_tasks": str(HERE / "hooks/resume.yml"),
+    "gpu_hold_tasks": str(HERE / "hooks/drain.yml"),
+    "gpu_release_tasks": str(HERE / "hooks/resume.yml"),
     "nvidia_driver_reboot_timeout": 120,
 }
+
+
+HELD = "/var/lib/deephdc/held/nvidia_driver"
 
 
 def put(cluster: Cluster, name: str, target: str) -> None:
@@ -60,9 +63,11 @@ def in_use(cluster: Cluster) -> Iterator[None]:
 def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
     before = boot(cluster)
     cluster.out("gpu1", "touch /root/job")
-    cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES, succeeds=False)
-    cluster.out("gpu1", "rm /root/job")
-    assert calls(cluster) == [f"drain {before} 570.86.15"]
+    said = told(cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES, succeeds=False))
+    cluster.out("gpu1", 'rm /root/job; test -z "$(ls -A /var/lib/deephdc/held)"')
+    # What could not be held is given back.
+    assert calls(cluster) == [f"drain {before} 570.86.15", f"resume {before} 570.86.15"]
+    assert "gpu1 is left as it is, because nvidia_driver can't hold it" in said and "It was given back to its users." in said
     assert boot(cluster) == before
     assert "580.65.06" not in cluster.out("gpu1", "dkms status; cat /sys/module/nvidia/version")
 
@@ -78,6 +83,7 @@ def test_what_has_a_gpu_open_is_not_ended(cluster: Cluster):
         assert "gpu1 keeps its driver, because python3 (process " in said and "has /dev/nvidia0 open: wait until it ends" in said
         said = told(cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_state": "absent"}, succeeds=False))
         assert "gpu1 keeps its driver" in said
+        assert calls(cluster)[-1].startswith("resume ") and cluster.run("gpu1", f"test -e {HELD}").returncode != 0
         assert cluster.out("gpu1", "systemctl is-active opened") == "active"
     finally:
         cluster.out("gpu1", f"systemctl stop opened; {'rm /dev/nvidia0' if made else 'true'}")
@@ -92,6 +98,7 @@ def test_drained_then_replaced_then_rebooted_but_not_given_back_without_gpus(clu
     assert "the kernel does not take NVIDIA's module: modprobe: ERROR: could not insert 'nvidia': No such device" in said
     # It was still the old one when the manager was asked.
     assert calls(cluster) == [f"drain {before} 570.86.15"]
+    assert '"gpu_hold_tasks": "held"' in cluster.out("gpu1", f"cat {HELD}")
     assert boot(cluster) != before
     assert "580.65.06" in cluster.out("gpu1", "dkms status")
 
@@ -101,6 +108,7 @@ def test_the_next_run_gives_it_back_without_another_reboot(cluster: Cluster):
     cluster.out("gpu1", "rm /root/calls /root/card_fell_off")
     cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES)
     assert calls(cluster) == [f"resume {before} 580.65.06"]
+    assert cluster.run("gpu1", f"test -e {HELD}").returncode != 0
     assert boot(cluster) == before
     assert changed(cluster.playbook(PLAYBOOK, *SKIP, variables=VARIABLES)) == []
     assert len(calls(cluster)) == 1
@@ -115,4 +123,7 @@ def test_nouveau_goes_with_a_reboot(cluster: Cluster, dividing_gpus):
     assert dividing_gpus.instances() == dividing_gpus.instances(dividing_gpus.second) == ["3g.40gb", "3g.40gb"]
     after = boot(cluster)
     assert after != before
-    assert calls(cluster) == [f"drain {before} 570.86.15", f"resume {after} 570.86.15"]
+    # Held once more for the instances.
+    drained, *again, resumed = calls(cluster)
+    assert (drained, resumed) == (f"drain {before} 570.86.15", f"resume {after} 570.86.15")
+    assert again == [f"drain {after} 570.86.15"]

@@ -123,7 +123,7 @@ def test_a_run_that_is_killed_is_finished_by_the_next(site):
     site.out("front", "runuser -u oneadmin -- onehost forceupdate kvm1")
 
     def kill(line, process):
-        if line.startswith("TASK [") and "Read the digest on each host" in line:
+        if line.startswith("TASK [") and "Read the digest of pci.conf on each host" in line:
             os.killpg(process.pid, signal.SIGKILL)
 
     code, output = site.watched_playbook(PLAYBOOK, kill, *SKIP)

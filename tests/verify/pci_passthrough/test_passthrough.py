@@ -86,7 +86,7 @@ def test_refused_with_the_reasons_before_anything_is_changed(machine, passthroug
 
 def test_a_run_that_is_killed_before_the_reboot_is_finished_by_the_next(machine, passthrough):
     def kill(line: str, process: subprocess.Popen[str]) -> None:
-        if line.startswith("TASK [") and "It is out of service" in line:
+        if line.startswith("TASK [") and "pci_passthrough : Reboot]" in line:
             os.killpg(process.pid, signal.SIGKILL)
 
     before = machine.boot()
@@ -175,7 +175,8 @@ def test_given_back_without_a_reboot(machine, passthrough):
     assert {line.split()[0] for line in machine.out(VM, "mdevctl list; mdevctl list -d").splitlines() if line} == {FOREIGN}
     machine.out(VM, f"mdevctl stop -u {FOREIGN}; mdevctl undefine -u {FOREIGN}")
     left = machine.out(
-        VM, "find /etc /var/lib/deephdc -name 'pci-*' -o -name '*pci*passthrough*' -o -name '71-deephdc*' -o -path '*/deephdc/*'"
+        VM,
+        "find /etc /var/lib/deephdc -name 'pci-*' -o -name '*pci*passthrough*' -o -name '71-deephdc*' -o ! -type d -path '*/deephdc/*'",
     )
     assert left == ""
     assert "intel_iommu" not in machine.out(VM, "cat /boot/grub/grub.cfg")

@@ -48,8 +48,18 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path):
         {"name": "pci", "type": "a100", "attributes": {**machine, "PCI": {"VENDOR": "10de"}}},
         {"name": "twice", "type": "a100", "attributes": machine},
         {"name": "twice", "type": "a100", "attributes": machine},
+        {"name": "typo", "typ": "a100", "type": "a100", "attributes": machine},
+        {"name": "gone", "state": "absnet"},
+        {"name": "word", "type": "a100", "attributes": "CPU=1"},
     ]
-    quotas = [{"limit": 1}, {"user": "ada", "limit": -3}, {"group": "g", "limit": 1}, {"group": "g", "limit": 2}]
+    quotas = [
+        {"user": "eve"},
+        {"user": "bob", "limit": 1, "limits": 2},
+        {"limit": 1},
+        {"user": "ada", "limit": -3},
+        {"group": "g", "limit": 1},
+        {"group": "g", "limit": 2},
+    ]
     sentences = [
         "The template none must have either type or device: say which GPU it asks for.",
         "The template both must have either type or device",
@@ -61,6 +71,11 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path):
         "The template odd has the attribute B AD: names are letters, digits and '_', beginning with a letter or '_'.",
         "The template pci has the attribute PCI, which the role writes itself from type or device: leave it out.",
         "opennebula_pci_templates has twice more than once: give each template a name of its own.",
+        "opennebula_pci_templates: typo has the unknown key 'typ' (did you mean type?).",
+        "The template gone has the state 'absnet': write present or absent.",
+        "The template word needs a dictionary as attributes, such as {CPU: 1, MEMORY: 1024}, not 'CPU=1'.",
+        "The quota of the user eve has None as limit: give 0 or more, -1 for the default quota, -2 for no limit.",
+        "opennebula_pci_quotas: user bob has the unknown key 'limits' (did you mean limit?).",
         "An entry of opennebula_pci_quotas must have either user or group: name one.",
         "The limit -3 of the user ada is none: give 0 or more, -1 for the default quota, -2 for no limit.",
         "opennebula_pci_quotas has the group g more than once: keep one entry.",

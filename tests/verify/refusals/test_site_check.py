@@ -54,3 +54,16 @@ def test_a_wrong_vault_password_names_the_variable(tmp_path: Path):
     (tmp_path / "host_vars/host1.yml").write_text(f"munge_key: {secret}\n")
     said = run(tmp_path, "slurm", GROUPS, "--vault-password-file", str(tmp_path / "wrong"))
     assert "munge_key (set for host1) can't be read: Decryption failed" in said
+
+
+def test_what_only_a_run_may_set_is_refused_before_it_and_accepted_in_it(tmp_path: Path):
+    """A plan must come from a run; the playbook slurm_restore imports slurm.yml, whose check finds the facts of the first plays."""
+    sentence = "is a fact of the role slurm_cluster, which only a run may set: take it out."
+    assert sentence in run(tmp_path, "slurm", GROUPS, slurm_cluster_plan={"errors": []})
+    assert sentence in run(tmp_path, "slurm_drain", GROUPS, "-e", "slurm_cluster_state_comes=true")
+    check = str(ROOT / "playbooks/site_check.yml")
+    task = {"ansible.builtin.set_fact": {"slurm_cluster_plan": {}}, "delegate_to": "host2", "delegate_facts": True}
+    (tmp_path / "set.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+    command = [f"{sys.prefix}/bin/ansible-playbook", "-i", "host1,host2,", "--limit", "host1", check, str(tmp_path / "set.yml"), check]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout

@@ -84,8 +84,27 @@ def with_ambiguous_address() -> dict:
             changed(slurm_cluster_policy={"accounts": [{"name": "a", "coordinators": ["eve"]}]}),
             "slurm_cluster_policy: account a has the coordinator eve, who is a user of no account: name them in the users of one.",
         ),
+        # Keys and forms that the argument_specs document: Ansible's own check of them must not speak first.
+        (
+            changed(slurm_cluster_partitions=[{"name": "a100", "gpu_type": ["a100"]}]),
+            "slurm_cluster_partitions: partition a100 has the unknown key 'gpu_type' (did you mean gpu_types?).",
+        ),
+        (changed(slurm_cluster_partitions=["batch"]), "slurm_cluster_partitions must be a list of partitions, each with a name."),
+        (changed(slurm_cluster_partitions=[{"name": "a", "max_time": 3600}]), "partition a needs a time in quotes as max_time"),
+        (changed(slurm_cluster_policy={"acounts": []}), "slurm_cluster_policy has the unknown key 'acounts' (did you mean accounts?)."),
+        (
+            changed(slurm_cluster_policy=["a"]),
+            "slurm_cluster_policy must be a dictionary with the keys accounts, qos, partitions, not a list.",
+        ),
+        (
+            changed(slurm_cluster_cloud_nodes=[{"names": "c1", "cpu": 8, "cpus": 8, "memory_mib": 8192, "hook": "local"}]),
+            "slurm_cluster_cloud_nodes: c1 has the unknown key 'cpu' (did you mean cpus?).",
+        ),
     ],
-    ids=["no_controller", "same_address", "same_name", "ambiguous_address", "no_munge_key", "own_parents", "coordinator"],
+    ids=[
+        *("no_controller", "same_address", "same_name", "ambiguous_address", "no_munge_key", "own_parents", "coordinator"),
+        *("partition_key", "partition_text", "partition_time", "policy_key", "policy_list", "cloud_node_key"),
+    ],
 )
 def test_refused_before_a_host_is_contacted(tmp_path: Path, inventory: dict, sentence: str):
     assert sentence in refuse(tmp_path, inventory)

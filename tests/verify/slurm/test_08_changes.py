@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import random
 import secrets
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from local import ROOT, Cluster, changed
@@ -108,6 +111,23 @@ def test_a_configuration_that_slurmctld_does_not_start_with_is_taken_back(cluste
     assert {k: v for k, v in after.items() if k != "nodes"} == {k: v for k, v in before.items() if k != "nodes"}
     for name in ("gpu1", "gpu2", "gpu3"):
         cluster.until("ctl", f"sinfo -h -n {name} -p all -o %T", "idle")
+
+
+def test_a_member_outside_of_the_run_that_hangs_is_named_and_nothing_changes(cluster: Cluster, tmp_path: Path):
+    """Without its facts slurm.conf would have a node less."""
+    before = snapshot(cluster)
+    cluster.out("gpu2", r"printf '#!/bin/sh\nsleep 600\n' > /root/hangs; chmod +x /root/hangs")
+    hangs = tmp_path / "hangs.yml"
+    hosts = {"gpu2": {"ansible_python_interpreter": "/root/hangs"}}
+    hangs.write_text(json.dumps({"all": {"children": {"local_hosts": {"hosts": hosts}}}}), encoding="utf-8")
+    begin = time.monotonic()
+    words = ("--limit", "gpu1", "--flush-cache", "--tags", "slurm_cluster")
+    inventories = (*WITH_ADDED, str(hangs))
+    output = cluster.playbook(SITE, *words, inventories=inventories, variables={"site_check_absent_seconds": 10}, succeeds=False)
+    assert time.monotonic() - begin < 180
+    assert "No facts of gpu2 are known: it did not answer and nothing is cached; bring it up" in " ".join(output.split())
+    assert changed(output) == []
+    assert snapshot(cluster) == before
 
 
 def test_an_unsupported_distribution_is_refused(cluster: Cluster):

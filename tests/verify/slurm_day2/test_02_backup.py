@@ -80,7 +80,7 @@ def test_a_damaged_backup_and_a_living_cluster_are_refused(cluster: Cluster, bac
     ):
         output = cluster.playbook(RESTORE, variables={"slurm_restore_from": str(source)}, succeeds=False)
         assert sentence in " ".join(output.split())
-        assert [text for text in changed(output) if "Bring the backup" not in text] == []
+        assert [text for text in changed(output) if "Copy this host's part of the backup" not in text] == []
     assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
 
 

@@ -66,7 +66,7 @@ def killed_at(cluster: Cluster, moved: tuple[str], task: str) -> None:
 
 
 def test_it_moves_under_a_running_job_though_runs_are_killed(cluster: Cluster, job: str, moved: tuple[str]):
-    for task in ("Save the state of the former controller", "Let the former controller pass on", "Keep slurmctld running on"):
+    for task in ("Save the state of the former controller", "Write the units that forward to", "Keep slurmctld running on"):
         killed_at(cluster, moved, task)
         assert cluster.out("gpu1", "pgrep -fc '[s]lurmstepd: .*batch|[s]lurmstepd: \\[[0-9]+.batch'") != "0", task
     output = cluster.playbook(MOVE, inventories=moved, variables=FROM)

@@ -9,12 +9,12 @@ import inspect
 import pathlib
 import re
 
-import ansible_collections.deephdc.accelerators.plugins.module_utils._hostlist as any_plugin
+import ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.hostlist as any_plugin
 import pytest
 import yaml
 from jinja2.nativetypes import NativeEnvironment
 
-FOLDER = pathlib.Path(any_plugin.__file__).resolve().parents[1] / "filter"
+FOLDER = pathlib.Path(any_plugin.__file__).resolve().parents[2] / "filter"
 PACKAGE = "ansible_collections.deephdc.accelerators.plugins.filter."
 COLLECTION = "deephdc.accelerators."
 
@@ -60,6 +60,7 @@ EXAMPLES = [
 
 
 def test_each_filter_has_a_document_and_each_document_a_filter():
+    assert DOCUMENTS
     assert set(DOCUMENTS) == set(FILTERS)
 
 

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.filter.site_check import site_check_groups
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _own_variables
+from ansible_collections.deephdc.accelerators.plugins.filter.site_check import site_check_groups, site_check_unanswered
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers, _own_variables
 
 OTHERS = Path(__file__).resolve().parents[3] / "data/other_variables"
 
@@ -53,6 +54,8 @@ def test_an_unknown_one_that_begins_like_ours_is_refused_and_a_vague_one_told():
 
 def test_a_former_name_is_refused():
     assert judge("slurm_login_gpus")["errors"] == ["slurm_login_gpus (set for gpu1) is called gpu_access_users now: rename it."]
+    (sentence,) = judge("nvidia_driver_drain_wait")["errors"]
+    assert "is called gpu_hold_wait (minutes instead of seconds) now" in sentence
 
 
 def test_every_variable_of_ours_is_known():
@@ -76,3 +79,30 @@ def test_groups_that_a_playbook_needs():
     assert site_check_groups(groups, ["gpu_hosts:opennebula_hosts"]) == [
         "The inventory has no host in the group gpu_hosts or opennebula_hosts, so this playbook would do nothing: name hosts there."
     ]
+
+
+def facts_of_roles() -> set[str]:
+    """What tasks of roles set as a fact for others, by a name that is no role's own."""
+    found: set[str] = set()
+    for path in _own_variables.ROLES.glob("*/tasks/**/*.yml"):
+        for task in re.finditer(r"ansible\.builtin\.set_fact:\n((?: {4,}.*\n)+)", path.read_text(encoding="utf-8")):
+            indent = len(task.group(1)) - len(task.group(1).lstrip(" "))
+            found.update(re.findall(rf"(?m)^ {{{indent}}}([a-z]\w*):", task.group(1)))
+    return found
+
+
+def test_a_fact_of_a_role_is_no_mistake_of_the_site():
+    """Playbooks that follow each other in one run find it among the variables."""
+    facts = _own_variables.facts()
+    assert _own_variables.judge({name: ["gpu1"] for name in facts}, (), True) == {"errors": [], "warnings": []}
+    assert {f"{manager.host_role}_hold" for manager in _managers.MANAGERS} < set(facts)
+    assert facts_of_roles() <= set(facts)
+
+
+def test_who_did_not_answer_is_named_with_the_reason():
+    answers = [
+        {"item": "gpu1", "ping": "pong"},
+        {"item": "gpu2", "unreachable": True, "msg": "No route\nto host"},
+        {"item": "gpu3", "failed": True},
+    ]
+    assert site_check_unanswered(answers) == {"gpu2": "No route to host", "gpu3": "It did not answer."}

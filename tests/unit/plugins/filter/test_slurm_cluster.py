@@ -10,6 +10,7 @@ import json
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.deephdc.accelerators.plugins.filter.slurm_cluster import FilterModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import jobs as slurm_jobs
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
 FILTERS = FilterModule().filters()
@@ -118,10 +119,10 @@ def test_lost_device_and_accepted_hardware(hostvars):
 
 def test_an_interpreter_that_can_not_make_the_database_is_refused_before_a_change(hostvars):
     """It failed in the middle of the run, where PyMySQL was missing."""
-    hostvars["head"]["__slurm_cluster_packages"] = {"distribution_python": False}
+    hostvars["head"]["slurm_cluster_packages"] = {"distribution_python": False}
     (sentence,) = plan(hostvars)["errors"]
     assert sentence.startswith("ansible_python_interpreter of head does not see the distribution's Python packages")
-    hostvars["head"]["__slurm_cluster_packages"] = {"distribution_python": True}
+    hostvars["head"]["slurm_cluster_packages"] = {"distribution_python": True}
     assert plan(hostvars)["errors"] == []
 
 
@@ -166,7 +167,8 @@ def test_facts_that_contradict_the_inventory(hostvars):
     hostvars["gpu2"]["ansible_facts"] = facts("n2", 12, default_ipv4={}, accelerators=[])
     found = plan(hostvars)
     assert found["errors"] == ["The host gpu2 has no default IPv4 address: set slurm_cluster_address for it."]
-    assert not any(value for key, value in found.items() if key != "errors")
+    assert [one["sentence"] for one in found["findings"]] == found["errors"]
+    assert not any(value for key, value in found.items() if key not in ("errors", "findings"))
 
 
 @pytest.mark.parametrize("missing", ["accelerators", "memtotal_mb"])
@@ -321,8 +323,8 @@ def test_nonsense_is_answered_in_sentences(hostvars, nonsense):
 
 
 def test_operator_who_would_be_locked_out_stops_the_plan(hostvars):
-    hostvars["gpu1"]["__slurm_cluster_login"] = {"stdout": "deploy\nusers adm"}
-    hostvars["gpu2"]["__slurm_cluster_login"] = {"stdout": "deploy\nusers sudo"}
+    hostvars["gpu1"]["slurm_cluster_login"] = {"stdout": "deploy\nusers adm"}
+    hostvars["gpu2"]["slurm_cluster_login"] = {"stdout": "deploy\nusers sudo"}
     wanted = {"node_ssh": "jobs", "node_ssh_groups": ["sudo"]}
     (sentence,) = plan(hostvars, **wanted)["errors"]
     assert sentence.startswith("Ansible logs in to gpu1 as deploy, whom slurm_cluster_node_ssh: jobs would lock out")
@@ -359,3 +361,37 @@ def test_two_controllers_and_databases(hostvars):
     ):
         assert line in lines
     assert "SlurmctldTimeout" not in plan(hostvars)["files"]["slurm.conf"]
+
+
+ALLOTMENT = {"slurm": {"devices": ["0000:01:00.0"]}, "opennebula": {"devices": ["0000:02:00.0"]}}
+
+
+def test_devices_of_another_manager_are_not_slurms(hostvars):
+    hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
+    found = plan(hostvars)
+    assert found["errors"] == [] and " Gres=gpu:a100:1 " in node_lines(found)[0]
+    assert "0000:02:00.0" not in json.dumps(found)
+
+
+def test_a_device_given_to_another_manager_is_not_lost_but_one_of_slurms_is(hostvars):
+    record = plan(hostvars)["record"]
+    hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
+    found = plan(hostvars, record)
+    assert found["unfit"] == {} and " Gres=gpu:a100:1 " in node_lines(found)[0]
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [gpu(1)]
+    found = plan(hostvars, record)
+    assert found["errors"] == [] and found["unfit"] == {"n1": "a100 at 0000:01:00.0 (/dev/nvidia0) is missing"}
+
+
+def test_a_device_is_not_taken_from_running_jobs_by_an_allotment(hostvars):
+    record = plan(hostvars)["record"]
+    hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
+    jobs = {"jobs": slurm_jobs.summary("7|ada|batch|n1\n"), "partitions": [], "leaving": []}
+    errors = FILTERS["slurm_cluster_plan"](hostvars, GROUPS, WANTED, record, jobs)["errors"]
+    assert len(errors) == 1 and "Node n1 would change" in errors[0] and "job 7 of ada" in errors[0]
+
+
+def test_an_allotted_device_that_the_host_lacks_stops_the_run(hostvars):
+    hostvars["gpu1"]["accelerator_allotment"] = {"slurm": {"devices": ["0000:77:00.0"]}, "opennebula": {"devices": []}}
+    (error,) = plan(hostvars)["errors"]
+    assert error.startswith("accelerator_allotment of gpu1 gives 0000:77:00.0 to slurm, but the host has no such device: ")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import struct
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_plan import Host
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam.plan import Host
 
 INDIGO = "urn:indigo-dc:scim:schemas:IndigoUser"
 ISSUER = "https://iam.example.org/"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_associations
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import associations as slurm_associations
 
 
 def as_printed(setting, value):
@@ -32,7 +32,7 @@ class Database:
         if entity == "clusters":
             return [[name] for name in self.clusters]
         if entity == "qos":
-            return [[name, *self.columns(own, _slurm_associations.QOS_COLUMNS)] for name, own in self.qos.items()]
+            return [[name, *self.columns(own, slurm_associations.QOS_COLUMNS)] for name, own in self.qos.items()]
         if entity == "associations":
             return [
                 [
@@ -40,7 +40,7 @@ class Database:
                     user,
                     "",
                     "" if user else self.parents.get(account, ""),
-                    *self.columns(own, _slurm_associations.ASSOCIATION_COLUMNS),
+                    *self.columns(own, slurm_associations.ASSOCIATION_COLUMNS),
                 ]
                 for (account, user), own in self.associations.items()
             ]
@@ -59,7 +59,7 @@ class Database:
         return [as_printed(setting, own.get(setting, "")) for setting in columns.values()]
 
     def state(self):
-        return _slurm_associations.parse([self.rows(words) for words in _slurm_associations.reads("demo")])
+        return slurm_associations.parse([self.rows(words) for words in slurm_associations.reads("demo")])
 
     def run(self, commands):
         for words in commands:
@@ -108,7 +108,7 @@ class Database:
     @staticmethod
     def put(own, settings):
         for setting, value in settings.items():
-            if setting in _slurm_associations.TRES_SETTINGS:
+            if setting in slurm_associations.TRES_SETTINGS:
                 now = dict(part.split("=") for part in own.get(setting, "").split(",") if part)
                 now.update(re.findall(r"([^,=]+)=([^,]+)", value))
                 own[setting] = ",".join(f"{tres}={number}" for tres, number in now.items() if number != "-1")

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _amd
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import PROBLEMS, compute_gpu_addresses, gather, kind_of
-from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import CATALOGUE
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import amd
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import PROBLEMS, compute_gpu_addresses, gather, kind_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import CATALOGUE
 
 KEYS = [
     "kind", "index", "pci_address", "class", "vendor_id", "device_id", "subsystem_id", "vendor", "model", "type", "memory_mib", "uuid",
@@ -466,8 +466,8 @@ def test_amd_memory_errors(simulate):
 
 def test_rocm_version(tmp_path):
     (tmp_path / "version").write_text("6.3.1-48\n")
-    assert _amd.rocm_version(str(tmp_path / "version")) == "6.3.1-48"
-    assert _amd.rocm_version(str(tmp_path / "none")) is None
+    assert amd.rocm_version(str(tmp_path / "version")) == "6.3.1-48"
+    assert amd.rocm_version(str(tmp_path / "none")) is None
 
 
 # Names

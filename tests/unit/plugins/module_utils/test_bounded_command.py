@@ -8,8 +8,8 @@ import pathlib
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
-from ansible_collections.deephdc.accelerators.plugins.module_utils._bounded_command import TimeBudget, find_command, run_bounded
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.bounded_command import TimeBudget, find_command, run_bounded
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
 
 HANGING = {
     "sleeps": "exec sleep 60",

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _cuda_check
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu_check import cuda as gpu_check_cuda
 
 NAMES = {2: b"CUDA_ERROR_OUT_OF_MEMORY", 46: b"CUDA_ERROR_DEVICE_UNAVAILABLE", 999: b"CUDA_ERROR_UNKNOWN"}
 
@@ -46,9 +46,9 @@ class Cuda:
 @pytest.fixture
 def computed(monkeypatch):
     def run(cuda):
-        monkeypatch.setattr(_cuda_check, "library", lambda: cuda)
-        monkeypatch.setattr(_cuda_check, "_NUMBERS", 1 << 12)
-        return _cuda_check.compute("0000:41:00.0")
+        monkeypatch.setattr(gpu_check_cuda, "library", lambda: cuda)
+        monkeypatch.setattr(gpu_check_cuda, "_NUMBERS", 1 << 12)
+        return gpu_check_cuda.compute("0000:41:00.0")
 
     return run
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _dkms as dkms
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import dkms
 
 LOG = (Path(__file__).resolve().parents[3] / "data/dkms/make.log").read_text(encoding="utf-8")
 STATUS = """\

@@ -9,7 +9,7 @@ import pwd
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _gpu_burn_in as burn_in
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu_check import opened as burn_in
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 
@@ -68,7 +68,7 @@ def test_missing_gpus_and_sick_ones_are_told():
     results = burn_in.report([gpu(health=[{"problem": "ecc_errors", "message": "0000:41:00.0: sick"}])], {"/dev/nvidia0": "opened"}, {})
     assert burn_in.errors("gpu1", "ada", results, ["opened"], 2) == [
         "gpu1: 0000:41:00.0: sick",
-        "gpu1: 1 GPUs were found, gpu_burn_in_count says 2.",
+        "gpu1: 1 GPUs were found, gpu_check_count says 2.",
     ]
 
 
@@ -90,8 +90,8 @@ def test_a_gpu_that_does_not_compute_is_told():
 
 
 def test_it_computes_only_where_the_user_opened_a_whole_gpu(monkeypatch):
-    monkeypatch.setattr(burn_in._cuda_check, "library", object)
-    monkeypatch.setattr(burn_in._cuda_check, "compute", lambda address: f"computed on {address}")
+    monkeypatch.setattr(burn_in.cuda, "library", object)
+    monkeypatch.setattr(burn_in.cuda, "compute", lambda address: f"computed on {address}")
     gpus = [
         gpu(),
         gpu(pci_address="0000:42:00.0", device_files=["/dev/nvidia1"]),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _hostlist
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import hostlist
 from ClusterShell.NodeSet import NodeSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ NAMES = st.one_of(
     ],
 )
 def test_fold(names, expression):
-    assert _hostlist.fold(names) == expression
+    assert hostlist.fold(names) == expression
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_fold(names, expression):
     ],
 )
 def test_fold_ordered(names, expression):
-    assert _hostlist.fold_ordered(names) == expression
-    assert _hostlist.expand(expression) == names
+    assert hostlist.fold_ordered(names) == expression
+    assert hostlist.expand(expression) == names
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_fold_ordered(names, expression):
     ],
 )
 def test_expand(expression, names):
-    assert _hostlist.expand(expression) == names
+    assert hostlist.expand(expression) == names
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_expand(expression, names):
 )
 def test_malformed_expressions_are_refused_in_one_sentence(expression):
     with pytest.raises(ValueError, match=r"^The host list .*\.$"):
-        _hostlist.expand(expression)
+        hostlist.expand(expression)
 
 
 @pytest.mark.parametrize("names", ["gpu1", [""], [None], ["a b"], ["a,b"], ["a[1]"], ["a\n"]])
-@pytest.mark.parametrize("function", [_hostlist.fold, _hostlist.fold_ordered])
+@pytest.mark.parametrize("function", [hostlist.fold, hostlist.fold_ordered])
 def test_what_is_not_a_name_is_refused(function, names):
     with pytest.raises(ValueError, match=r"^(A|The) .*\.$"):
         function(names)
@@ -117,34 +117,34 @@ def test_what_is_not_a_name_is_refused(function, names):
 
 def test_expand_takes_text_only():
     with pytest.raises(ValueError, match="must be a string"):
-        _hostlist.expand(["n1"])
+        hostlist.expand(["n1"])
 
 
 @given(st.lists(NAMES))
 def test_fold_then_expand_gives_the_set(names):
-    expanded = _hostlist.expand(_hostlist.fold(names))
+    expanded = hostlist.expand(hostlist.fold(names))
     assert len(expanded) == len(set(expanded))
     assert set(expanded) == set(names)
 
 
 @given(st.lists(NAMES))
 def test_fold_ordered_then_expand_gives_the_list(names):
-    assert _hostlist.expand(_hostlist.fold_ordered(names)) == names
+    assert hostlist.expand(hostlist.fold_ordered(names)) == names
 
 
 @given(st.lists(NAMES, unique=True).flatmap(lambda names: st.tuples(st.just(names), st.permutations(names))))
 def test_fold_does_not_depend_on_order(names_and_shuffled):
     names, shuffled = names_and_shuffled
-    assert _hostlist.fold(names) == _hostlist.fold(shuffled)
+    assert hostlist.fold(names) == hostlist.fold(shuffled)
 
 
 @given(PREFIXES.filter(lambda prefix: not prefix.startswith("/")), st.sets(st.integers(0, 300), min_size=1), st.sampled_from([0, 2, 3, 4]))
 def test_one_dimension_agrees_with_clustershell(prefix, numbers, width):
     names = [prefix + str(number).zfill(width) for number in numbers]
-    folded = _hostlist.fold(names)
+    folded = hostlist.fold(names)
     oracle = NodeSet.fromlist(names)
     assert NodeSet(folded) == oracle
-    assert sorted(_hostlist.expand(str(oracle))) == sorted(names)
+    assert sorted(hostlist.expand(str(oracle))) == sorted(names)
     # Our expression is as short as theirs, which also brackets a number that is not at the end.
     if prefix in ("gpu", "n"):
         assert len(folded) == len(str(oracle))
@@ -160,9 +160,9 @@ def seconds_of(function, argument):
     return min(times)
 
 
-@pytest.mark.parametrize("function", [_hostlist.fold, _hostlist.fold_ordered])
+@pytest.mark.parametrize("function", [hostlist.fold, hostlist.fold_ordered])
 def test_5000_names_take_well_under_a_tenth_of_a_second(function):
     names = [f"gpu{number}" for number in range(5000)]
     assert function(names) == "gpu[0-4999]"
     assert seconds_of(function, names) < 0.1
-    assert seconds_of(_hostlist.expand, "gpu[0-4999]") < 0.1
+    assert seconds_of(hostlist.expand, "gpu[0-4999]") < 0.1

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_local
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_local import ENDED, Group, User
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import local as iam_local
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.local import ENDED, Group, User
 
 ADA = {"name": "ada", "uid": 20001, "active": True, "full_name": "Ada Lovelace", "keys": []}
 EVE = {**ADA, "name": "eve", "uid": 20002, "full_name": ""}
@@ -15,7 +15,7 @@ GROUPS = {"ada": Group(20001, []), "eve": Group(20002, []), "gpu": Group(20000, 
 
 
 def steps(accounts=(ADA, EVE), users=None, groups=None, wanted=(GPU,)):
-    return _iam_local.steps(USERS if users is None else users, GROUPS if groups is None else groups, accounts, wanted, "/home", "/bin/bash")
+    return iam_local.steps(USERS if users is None else users, GROUPS if groups is None else groups, accounts, wanted, "/home", "/bin/bash")
 
 
 def test_new_accounts_are_made_in_one_call():
@@ -81,4 +81,4 @@ def test_accounts_and_numbers_of_others_are_left_alone():
 
 
 def test_expiries():
-    assert _iam_local.expiries("root:*:1:0:99999:7:::\nada:!*:1:::::2:\nbroken\n") == {"root": None, "ada": 2}
+    assert iam_local.expiries("root:*:1:0:99999:7:::\nada:!*:1:::::2:\nbroken\n") == {"root": None, "ada": 2}

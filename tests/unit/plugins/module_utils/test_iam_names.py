@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_names, _slurm_gateway
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import names as iam_names
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import gateway as slurm_gateway
 
 ROLES = Path(__file__).resolve().parents[4] / "roles"
 
@@ -38,16 +39,16 @@ def users_of_roles():
 def test_the_collections_own_users_are_nobody_s():
     found = users_of_roles()
     assert {"slurmrestd", "slurm_gateway", "slurm-info", "oidc-sessions"} <= found
-    assert [name for name in sorted({*found, *_slurm_gateway.SERVICES, "slurmdbd", "etcd"}) if not _iam_names.unfit(name)] == []
+    assert [name for name in sorted({*found, *slurm_gateway.SERVICES, "slurmdbd", "etcd"}) if not iam_names.unfit(name)] == []
 
 
 @pytest.mark.parametrize("name", ["ada", "slurmy", "a_b-c1", "_x"])
 def test_people_have_other_names(name):
-    assert _iam_names.unfit(name) == ""
+    assert iam_names.unfit(name) == ""
 
 
 def test_numbers_are_neither_the_systems_nor_packages():
-    assert [n for n in (-1, 0, 999, 1000, 59999, 60000, 65535, 65536, 2**31 - 1, 2**31, True, "1000", None) if _iam_names.is_number(n)] == [
+    assert [n for n in (-1, 0, 999, 1000, 59999, 60000, 65535, 65536, 2**31 - 1, 2**31, True, "1000", None) if iam_names.is_number(n)] == [
         1000,
         59999,
         65536,

@@ -7,8 +7,9 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iam_scim
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_scim import Moved, Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import names as iam_names
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import scim
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.scim import Moved, Refused
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.iam_examples import INDIGO, key, resource
 
 USERS = [resource(f"u{number}") for number in range(250)]
@@ -27,7 +28,7 @@ def server(entries, **changes):
 
 @pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 250])
 def test_pages(number):
-    assert _iam_scim.resources(server(USERS[:number]), "Users") == USERS[:number]
+    assert scim.resources(server(USERS[:number]), "Users") == USERS[:number]
 
 
 def at(page, answer):
@@ -55,7 +56,7 @@ def at(page, answer):
 )
 def test_half_answers(get, sentence):
     with pytest.raises(Refused, match=sentence):
-        _iam_scim.resources(get, "Users")
+        scim.resources(get, "Users")
 
 
 def test_a_list_that_moves_is_read_again():
@@ -68,10 +69,10 @@ def test_a_list_that_moves_is_read_again():
             raise problem
         return server(USERS[:3])(kind, query)
 
-    assert _iam_scim.whole_list(get, "Users", pauses.append) == USERS[:3]
+    assert scim.whole_list(get, "Users", pauses.append) == USERS[:3]
     assert pauses == [1.0]
     with pytest.raises(Moved):
-        _iam_scim.whole_list(at(101, {"totalResults": 250, "Resources": []}), "Users", pauses.append)
+        scim.whole_list(at(101, {"totalResults": 250, "Resources": []}), "Users", pauses.append)
 
 
 def test_only_who_is_said_to_be_gone_is_gone():
@@ -85,11 +86,11 @@ def test_only_who_is_said_to_be_gone_is_gone():
         asked.append(one)
         return resource(one) if one == "u7" else None
 
-    found = _iam_scim.directory(get, get_one, ["u1", "u7", "u8"], 0, time.sleep)
+    found = scim.directory(get, get_one, ["u1", "u7", "u8"], 0, time.sleep)
     assert asked == ["u7", "u8"]
     assert [user["id"] for user in found["users"]] == ["u0", "u1", "u7"]
     with pytest.raises(Refused, match="somebody else"):
-        _iam_scim.directory(get, lambda _one: resource("u9"), ["u7"], 0, time.sleep)
+        scim.directory(get, lambda _one: resource("u9"), ["u7"], 0, time.sleep)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +98,11 @@ def test_only_who_is_said_to_be_gone_is_gone():
 )
 def test_half_a_user(changes):
     with pytest.raises(Refused):
-        _iam_scim.user(resource("u1", **changes), 0)
+        scim.user(resource("u1", **changes), 0)
 
 
 def test_user():
-    found = _iam_scim.user(
+    found = scim.user(
         resource(
             "u1",
             name={"formatted": 'Ada:\n"Lovelace" %s {{ 7 * 7 }} Ōe'},
@@ -141,8 +142,8 @@ def test_user():
     ],
 )
 def test_end_time(end, active):
-    assert _iam_scim.user(resource("u1", **{INDIGO: {"endTime": end}}), 100)["active"] is active
-    assert _iam_scim.user(resource("u1", active=False, **{INDIGO: {"endTime": end}}), 100)["active"] is False
+    assert scim.user(resource("u1", **{INDIGO: {"endTime": end}}), 100)["active"] is active
+    assert scim.user(resource("u1", active=False, **{INDIGO: {"endTime": end}}), 100)["active"] is False
 
 
 @pytest.mark.parametrize(
@@ -161,9 +162,9 @@ def test_end_time(end, active):
     ],
 )
 def test_ssh_key(value, found):
-    assert _iam_scim.ssh_key(value) == found
+    assert scim.ssh_key(value) == found
 
 
 def test_a_strangers_text_is_one_plain_line():
-    assert _iam_scim.shown("a\x1b[31m\n{{ 7 }}{% x %}") == "a?[31m??? 7 ???? x ??"
-    assert len(_iam_scim.shown("x" * 100)) == 60
+    assert iam_names.shown("a\x1b[31m\n{{ 7 }}{% x %}") == "a?[31m??? 7 ???? x ??"
+    assert len(iam_names.shown("x" * 100)) == 60

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._intel import memory_mib
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.intel import memory_mib
 
 ADDRESS = "0000:01:00.0"
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.passthrough_examples import (
     A100,
     ASPEED,
@@ -23,7 +23,7 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.pa
 
 
 def read(root):
-    return _iommu.read(str(root), KERNEL)
+    return iommu.read(str(root), KERNEL)
 
 
 def by_address(facts):
@@ -85,7 +85,7 @@ def test_the_default_route_of_ipv6(simulate):
     gateway = "fe80" + "0" * 27 + "1"
     lines = f"{zeros} 00 {zeros} 00 {gateway} 00000400 1 0 00000003 eno1\n{zeros} 00 {zeros} 00 {zeros} ffffffff 1 0 00200200 lo\n"
     root.write("proc/net/ipv6_route", lines)
-    assert _iommu.default_interfaces(str(root)) == {"none", "eno1"}
+    assert iommu.default_interfaces(str(root)) == {"none", "eno1"}
 
 
 def test_who_has_a_device_open(simulate, tmp_path):
@@ -104,18 +104,18 @@ def test_who_has_a_device_open(simulate, tmp_path):
 
 def test_files_that_sysfs_does_not_tell_of(simulate):
     root = simulate(A100)
-    opened = [_iommu.Opened("python3 (process 1)", "/dev/nvidia0", "195:0"), _iommu.Opened("qemu (process 2)", "/dev/vfio/20", "240:0")]
-    assert _iommu.users(str(root), "0000:41:00.0", opened) == ["python3 (process 1) has /dev/nvidia0 open"]
+    opened = [iommu.Opened("python3 (process 1)", "/dev/nvidia0", "195:0"), iommu.Opened("qemu (process 2)", "/dev/vfio/20", "240:0")]
+    assert iommu.users(str(root), "0000:41:00.0", opened) == ["python3 (process 1) has /dev/nvidia0 open"]
     root.remove(root.device("0000:41:00.0", "driver"))
     (root.path / root.device("0000:41:00.0", "driver")).symlink_to("../../../bus/pci/drivers/vfio-pci")
-    assert "qemu (process 2) has /dev/vfio/20 open" in _iommu.users(str(root), "0000:41:00.0", opened)
+    assert "qemu (process 2) has /dev/vfio/20 open" in iommu.users(str(root), "0000:41:00.0", opened)
 
 
 def test_devices_behind_a_bridge_are_not_its_own(simulate):
     root = simulate(A100)
     root.write(root.device("0000:41:00.0", "0000:42:00.0/drm/card1/dev"), "226:1\n")
     root.write(root.device("0000:41:00.0", "drm/card0/dev"), "226:0\n")
-    assert _iommu.device_numbers(str(root), "0000:41:00.0") == {"226:0"}
+    assert iommu.device_numbers(str(root), "0000:41:00.0") == {"226:0"}
 
 
 def test_open_files_of_a_file_system_that_may_hang_are_not_looked_at(monkeypatch):
@@ -129,10 +129,10 @@ def test_open_files_of_a_file_system_that_may_hang_are_not_looked_at(monkeypatch
             assert path != f"/proc/{pid}/fd/{other.fileno()}", "this would hang"
             return real(path, **options)
 
-        monkeypatch.setattr(_iommu, "remote_mounts", lambda _root, _pid: {mount})
-        monkeypatch.setattr(_iommu, "list_directory", lambda path: [pid] if path == "/proc" else os.listdir(path))
-        monkeypatch.setattr(_iommu.os, "stat", stat)
-        opened = [entry.path for entry in _iommu.opened_devices()]
+        monkeypatch.setattr(iommu, "remote_mounts", lambda _root, _pid: {mount})
+        monkeypatch.setattr(iommu, "list_directory", lambda path: [pid] if path == "/proc" else os.listdir(path))
+        monkeypatch.setattr(iommu.os, "stat", stat)
+        opened = [entry.path for entry in iommu.opened_devices()]
         assert "/dev/null" in opened and held
 
 
@@ -144,4 +144,4 @@ def test_mounts_that_may_hang(tmp_path):
         "31 1 0:51 / /x rw - fuse.sshfs u@h rw",
     ]
     (tmp_path / "proc/7/mountinfo").write_text("\n".join(lines) + "\n")
-    assert _iommu.remote_mounts(str(tmp_path), "7") == {"30", "31"}
+    assert iommu.remote_mounts(str(tmp_path), "7") == {"30", "31"}

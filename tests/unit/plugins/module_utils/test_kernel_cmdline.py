@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _kernel_cmdline as cmdline
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import kernel_cmdline as cmdline
 
 
 @pytest.mark.parametrize("argument", ["intel_iommu=on", "quiet", "vfio-pci.ids=10de:20b0,10de:1aef", "rd.driver.pre=vfio-pci", "x="])

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_driver as driver
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import choice as driver
 
 BOOKWORM = {
     "nvidia-kernel-dkms": ["535.309.01-0+deb12u1", "535.261.03-1"],

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _nvidia_generations as nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import generations as nvidia
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_mig import (
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver.mig import (
     Gpu,
     Layout,
     Mode,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _opennebula_objects as objects
+from ansible_collections.deephdc.accelerators.plugins.module_utils._opennebula import objects
 
 
 def test_text_to_send_survives_any_character():

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _pci
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import pci
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils import _pci
     ],
 )
 def test_canonical_address(text, expected):
-    assert _pci.canonical_address(text) == expected
+    assert pci.canonical_address(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_link(simulate, speed, generation):
     root = simulate({"type": "a100"})
     root.write(root.device("0000:01:00.0", "current_link_speed"), speed + "\n")
     root.write(root.device("0000:01:00.0", "current_link_width"), "0\n")
-    assert _pci.read_placement(str(root), "0000:01:00.0")["pcie"] == {"gen": generation, "width": None}
+    assert pci.read_placement(str(root), "0000:01:00.0")["pcie"] == {"gen": generation, "width": None}
 
 
 def test_names_of_many_devices(tmp_path):
@@ -51,19 +51,31 @@ def test_names_of_many_devices(tmp_path):
         b"0001  First\n\t0001  One [caf\xe9]\n10de  NVIDIA\n\t20b0  GA100 [A100]\n\t\t10de 1450  X\nC 03  Display\n\t00  VGA\n"
     )
     wanted = [("0001", "0001"), ("10de", "20b0"), ("10de", "0001"), ("ffff", "20b0"), ("", "")]
-    assert _pci.pci_ids_names(wanted, (str(file),)) == {("0001", "0001"): "One [caf�]", ("10de", "20b0"): "GA100 [A100]"}
-    assert _pci.pci_ids_names(wanted, (str(tmp_path / "none"),)) == {}
+    assert pci.pci_ids_names(wanted, (str(file),)) == {("0001", "0001"): "One [caf�]", ("10de", "20b0"): "GA100 [A100]"}
+    assert pci.pci_ids_names(wanted, (str(tmp_path / "none"),)) == {}
 
 
 def test_entries_that_are_no_devices_are_passed_over(simulate):
     root = simulate({"type": "a100"})
     (root.path / "sys/bus/pci/devices/README").write_text("not a device")
     (root.path / "sys/bus/pci/devices/0000:09:00.0").mkdir()
-    assert [ids["pci_address"] for ids in _pci.read_ids(str(root))] == ["0000:01:00.0"]
+    assert [ids["pci_address"] for ids in pci.read_ids(str(root))] == ["0000:01:00.0"]
 
 
 def test_group_of_a_device_without_iommu(simulate):
     root = simulate({"type": "a100"})
     root.remove(root.device("0000:01:00.0", "iommu_group"))
-    placement = _pci.read_placement(str(root), "0000:01:00.0")
+    placement = pci.read_placement(str(root), "0000:01:00.0")
     assert placement["iommu_group"] is None and placement["iommu_group_peers"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("GA100 [A100 SXM4 80GB]", "A100 SXM4 80GB"),
+        ("GH100[H100 SXM5 80GB]", "H100 SXM5 80GB"),
+        ("Raphael", "Raphael"),
+    ],
+)
+def test_marketing_name(name, expected):
+    assert pci.marketing_name(name) == expected

@@ -9,14 +9,14 @@ import pathlib
 import re
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
-from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_host import (
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.host import (
     MANIFEST,
     TMPFILES_PATH,
     SimulatedHost,
     SimulationError,
 )
-from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import NVIDIA_MAJOR
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import NVIDIA_MAJOR
 
 TWO_AND_ONE = [{"type": "a100", "count": 2}, {"type": "mi210"}]
 

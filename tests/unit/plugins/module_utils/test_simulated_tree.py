@@ -7,7 +7,7 @@ from __future__ import annotations
 import posixpath
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._simulated_tree import (
+from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import (
     CATALOGUE,
     Link,
     Node,

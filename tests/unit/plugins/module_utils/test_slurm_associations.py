@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_associations, _slurm_limits
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm_associations import Job, plan, removals, wanted
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import associations as slurm_associations
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import limits as slurm_limits
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.associations import Job, plan, removals, wanted
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.slurm_accounting import Database
 
 POLICY = {
@@ -79,7 +80,7 @@ def test_nothing_is_left_to_do_afterwards(database):
 
 
 def test_what_there_is_can_be_declared(database):
-    policy = _slurm_associations.policy_of(database.state())
+    policy = slurm_associations.policy_of(database.state())
     for purge in (False, True):
         assert plan("demo", database.state(), wanted(policy), purge).commands == []
     science = next(account for account in policy["accounts"] if account["name"] == "science")
@@ -186,13 +187,13 @@ def test_coordinators_that_are_listed_for_accounts_below_are_no_strangers(databa
     [("65536", "65536"), ("64G", "65536"), ("1000M", "1000"), ("1.50T", "1572864"), ("2048K", "2"), ("1P", "1073741824")],
 )
 def test_memory_as_slurm_prints_it(printed, mebibytes):
-    assert _slurm_limits.mebibytes(printed) == mebibytes
+    assert slurm_limits.mebibytes(printed) == mebibytes
 
 
 @pytest.mark.parametrize(("printed", "minutes"), [("00:05:00", "5"), ("01:30:00", "90"), ("2-00:00:00", "2880"), ("00:00:30", "1")])
 def test_wall_times(printed, minutes):
-    assert _slurm_limits.minutes(printed) == minutes
-    assert printed == "00:00:30" or _slurm_limits.wall(minutes) == printed
+    assert slurm_limits.minutes(printed) == minutes
+    assert printed == "00:00:30" or slurm_limits.wall(minutes) == printed
 
 
 def test_whom_another_role_closed_stays_closed(database):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_backup as backup
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import backup
 
 DUMP = rb"""-- MariaDB dump
 INSERT INTO `day2_job_table` VALUES

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_nodes
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import nodes as slurm_nodes
 
 GROUPS = {"slurm_nodes": ["gpu1", "gpu2", "gpu10"], "rack1": ["gpu10", "gpu1"], "empty": [], "slurm_logins": ["login"]}
 
@@ -18,23 +18,23 @@ def node(state, reason=""):
     "state", ["IDLE", "MIXED", "ALLOCATED", "IDLE+CLOUD+POWERED_DOWN", "IDLE+POWERING_UP", "IDLE+MAINTENANCE+RESERVED"]
 )
 def test_nodes_in_service(state):
-    assert _slurm_nodes.in_service(node(state))
+    assert slurm_nodes.in_service(node(state))
 
 
 @pytest.mark.parametrize(
     "state", ["IDLE+DRAIN", "DOWN", "DOWN*+DRAIN", "IDLE+FAIL", "IDLE*", "DOWN+NOT_RESPONDING", "UNKNOWN", "IDLE+INVALID_REG"]
 )
 def test_nodes_that_take_no_jobs(state):
-    assert not _slurm_nodes.in_service(node(state))
+    assert not slurm_nodes.in_service(node(state))
 
 
 def test_a_node_that_power_saving_stopped_is_not_missed():
-    assert not _slurm_nodes.unheard(node("IDLE+CLOUD+POWERED_DOWN"))
+    assert not slurm_nodes.unheard(node("IDLE+CLOUD+POWERED_DOWN"))
 
 
 @pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN", "MIXED+DRAIN", "IDLE+FAIL", "IDLE+DRAIN+CLOUD+POWERED_DOWN"])
 def test_can_be_resumed(state):
-    assert _slurm_nodes.obstacle("gpu1", node(state, "fan"), "") == ""
+    assert slurm_nodes.obstacle("gpu1", node(state, "fan"), "") == ""
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_can_be_resumed(state):
     ],
 )
 def test_what_keeps_a_node_from_being_resumed_is_one_sentence(state, unfit, cause):
-    sentence = _slurm_nodes.obstacle("gpu1", node(state, "gres/gpu count"), unfit)
+    sentence = slurm_nodes.obstacle("gpu1", node(state, "gres/gpu count"), unfit)
     assert sentence.startswith(f"gpu1 stays as it is, because {cause}")
     assert sentence.endswith(".") and "\n" not in sentence
 
@@ -67,7 +67,7 @@ def test_what_keeps_a_node_from_being_resumed_is_one_sentence(state, unfit, caus
     ],
 )
 def test_reasons(reason, complaint):
-    errors = _slurm_nodes.reason_errors("slurm_drain_reason", reason)
+    errors = slurm_nodes.reason_errors("slurm_drain_reason", reason)
     assert [complaint in error for error in errors] == ([] if complaint is None else [True])
 
 
@@ -81,11 +81,11 @@ def test_reasons(reason, complaint):
     ],
 )
 def test_hosts_groups_and_host_lists(wanted, hosts):
-    assert _slurm_nodes.selection("v", wanted, GROUPS, GROUPS["slurm_nodes"], limited=False) == (hosts, [])
+    assert slurm_nodes.selection("v", wanted, GROUPS, GROUPS["slurm_nodes"], limited=False) == (hosts, [])
 
 
 def test_limit_alone_chooses_its_hosts():
-    assert _slurm_nodes.selection("v", [], GROUPS, ["gpu2"], limited=True) == (["gpu2"], [])
+    assert slurm_nodes.selection("v", [], GROUPS, ["gpu2"], limited=True) == (["gpu2"], [])
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_limit_alone_chooses_its_hosts():
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused(wanted, in_play, limited, complaint):
-    (error,) = _slurm_nodes.selection("v", wanted, GROUPS, in_play, limited)[1]
+    (error,) = slurm_nodes.selection("v", wanted, GROUPS, in_play, limited)[1]
     assert error.startswith(complaint)
 
 
 def test_jobs_and_until_when():
-    jobs = _slurm_nodes.parse_jobs("17|ada|gpu[1-2]|2026-11-21T17:06:17\n18_3|eve|gpu1|UNLIMITED\n19|bob||N/A\n")
-    assert [_slurm_nodes.job_sentence(job) for job in jobs] == [
+    jobs = slurm_nodes.parse_jobs("17|ada|gpu[1-2]|2026-11-21T17:06:17\n18_3|eve|gpu1|UNLIMITED\n19|bob||N/A\n")
+    assert [slurm_nodes.job_sentence(job) for job in jobs] == [
         "job 17 of ada on gpu1, gpu2 until 2026-11-21T17:06:17 at the latest",
         "job 18_3 of eve on gpu1 without a time limit",
     ]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_policy
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import policy as slurm_policy
 
 POLICY = {
     "qos": [
@@ -28,7 +28,7 @@ POLICY = {
 
 
 def errors(policy):
-    return _slurm_policy.policy_errors("site.yml", policy, ["gpu", "all"])
+    return slurm_policy.policy_errors("site.yml", policy, ["gpu", "all"])
 
 
 def accounts(*entries):
@@ -176,20 +176,20 @@ def test_thousands_of_mistakes_are_counted():
 
 def test_gpu_types_that_no_node_has():
     policy = accounts({"name": "a", "limits": {"gpus": {"any": 4, "h100": 2}}, "users": [{"name": "b", "limits": {"gpus": {"v100": 1}}}]})
-    assert _slurm_policy.gpu_type_errors("site.yml", POLICY, ["a100"]) == []
-    assert _slurm_policy.gpu_type_errors("site.yml", policy, ["a100", "t4"]) == [
+    assert slurm_policy.gpu_type_errors("site.yml", POLICY, ["a100"]) == []
+    assert slurm_policy.gpu_type_errors("site.yml", policy, ["a100", "t4"]) == [
         "site.yml: account a limits the GPU type h100, which no node has; they have a100, t4.",
         "site.yml: user b in a limits the GPU type v100, which no node has; they have a100, t4.",
     ]
 
 
 def test_access_of_a_partition_includes_the_accounts_below():
-    assert _slurm_policy.partition_settings(POLICY, "gpu") == {"AllowAccounts": "physics,science", "QOS": "long"}
-    assert _slurm_policy.partition_settings(POLICY, "all") == {"AllowGroups": "hpc", "AllowQos": "normal"}
-    assert _slurm_policy.partition_settings(POLICY, "other") == {}
+    assert slurm_policy.partition_settings(POLICY, "gpu") == {"AllowAccounts": "physics,science", "QOS": "long"}
+    assert slurm_policy.partition_settings(POLICY, "all") == {"AllowGroups": "hpc", "AllowQos": "normal"}
+    assert slurm_policy.partition_settings(POLICY, "other") == {}
     denied = {**POLICY, "partitions": [{"name": "gpu", "deny_accounts": ["Science"]}]}
-    assert _slurm_policy.partition_settings(denied, "gpu") == {"DenyAccounts": "physics,science"}
-    assert _slurm_policy.partition_qos(POLICY) == ["long", "normal"]
+    assert slurm_policy.partition_settings(denied, "gpu") == {"DenyAccounts": "physics,science"}
+    assert slurm_policy.partition_qos(POLICY) == ["long", "normal"]
 
 
 def test_limits_of_each_user_of_an_account_are_the_users_own():
@@ -198,7 +198,7 @@ def test_limits_of_each_user_of_an_account_are_the_users_own():
         "limits": {"gpus": 8, "per_user": {"gpus": 2, "per_job": {"wall": "01:00:00", "cpus": 4}}},
         "users": ["Ada", {"name": "bob", "limits": {"gpus": 4, "per_job": {"cpus": 8}}}],
     }
-    assert _slurm_policy.users_of(account) == [
+    assert slurm_policy.users_of(account) == [
         {"name": "ada", "limits": {"gpus": 2, "per_job": {"wall": "01:00:00", "cpus": 4}}},
         {"name": "bob", "limits": {"gpus": 4, "per_job": {"wall": "01:00:00", "cpus": 8}}},
     ]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_releases as releases
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import releases
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._subordinate_ids import Refused, ranges, with_ranges
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.subordinate_ids import ranges, with_ranges
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 UIDS = {"ada": 1001, "emmy": 1000}
 WANTED = ranges(UIDS, first=700000000, first_uid=1000, count=65536)

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu, _passthrough
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._passthrough import plan as passthrough_plan
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.passthrough_examples import (
     A100,
     CARD,
@@ -29,9 +30,9 @@ def planned(simulate):
     def plan(devices, divided, wanted=(), change=lambda facts: None, ours=""):
         root = set_up(simulate(A100, CARD, *devices))
         root.write(RULES, ours)
-        facts = _iommu.read(str(root), KERNEL)
+        facts = iommu.read(str(root), KERNEL)
         change(facts)
-        result = _passthrough.plan(gather(str(root), pci_ids_paths=()), facts, list(wanted), (), "kvm1", divided)
+        result = passthrough_plan.plan(gather(str(root), pci_ids_paths=()), facts, list(wanted), (), "kvm1", divided)
         return {**result, "facts": facts}
 
     return plan
@@ -49,7 +50,7 @@ def test_virtual_machines_get_them_once_they_are_made(planned):
     assert plan["errors"] == []
     assert [device["address"] for device in plan["devices"]] == ["0000:41:00.0", "0000:4d:00.1", "0000:4d:00.2"]
     assert [device["device_file"] for device in plan["devices"][1:]] == ["/dev/vfio/31", "/dev/vfio/32"]
-    assert _passthrough.faults(plan, plan["facts"], "kvm1")[1:4] == [
+    assert passthrough_plan.faults(plan, plan["facts"], "kvm1")[1:4] == [
         f"{address} of kvm1 has {driver} instead of vfio-pci: see systemctl status 'driverctl@*'."
         for address, driver in (("0000:41:00.0", "nvidia"), ("0000:4d:00.1", "no driver"), ("0000:4d:00.2", "no driver"))
     ]
@@ -132,7 +133,7 @@ def test_another_number_while_they_are_used(planned, driver, users, words):
 
 def test_a_fault_where_they_did_not_come_back(planned):
     plan = planned([FLEX], [{"device": "flex170", "count": 4}])
-    assert f"{FLEX_ADDRESS} of kvm1 has 0 virtual functions instead of 4" in " ".join(_passthrough.faults(plan, plan["facts"], "kvm1"))
+    assert f"{FLEX_ADDRESS} of kvm1 has 0 virtual functions instead of 4" in " ".join(passthrough_plan.faults(plan, plan["facts"], "kvm1"))
 
 
 def test_another_device_that_has_the_address_now_is_none_of_ours(planned):

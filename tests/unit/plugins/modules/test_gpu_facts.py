@@ -9,8 +9,8 @@ import json
 import pytest
 import yaml
 from ansible.module_utils import basic
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _pci
-from ansible_collections.deephdc.accelerators.plugins.module_utils._accelerators import PROBLEMS, gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import pci
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import PROBLEMS, gather
 from ansible_collections.deephdc.accelerators.plugins.modules import gpu_facts
 
 
@@ -61,7 +61,7 @@ def test_every_key_and_problem_is_documented(simulate):
 def test_cost_of_sixteen_gpus(simulate):
     """What is read is counted, not timed: a fixed number of files per GPU."""
     opened = []
-    original = _pci.read_text
+    original = pci.read_text
 
     def count(path):
         opened.append(path)
@@ -69,6 +69,6 @@ def test_cost_of_sixteen_gpus(simulate):
 
     root = simulate({"type": "h100", "count": 16})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_pci, "read_text", count)
+        patch.setattr(pci, "read_text", count)
         gather(str(root), pci_ids_paths=())
     assert len(opened) <= 16 * 16

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam_local import Group, User
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.local import Group, User
 from ansible_collections.deephdc.accelerators.plugins.modules import iam_accounts
 
 

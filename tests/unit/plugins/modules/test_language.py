@@ -11,8 +11,11 @@ import ansible_collections.deephdc.accelerators.plugins.modules.file_set as any_
 import pytest
 
 MODULES = Path(any_module.__file__).resolve().parent
-READERS = ("run_command(", "_sacctmgr", "_slurm_packages", "_slurm_database", "_apt_source", "_dpkg")
-READING = [path for path in sorted(MODULES.glob("*.py")) if any(word in path.read_text(encoding="utf-8") for word in READERS)]
+READERS = re.compile(
+    r"run_command\(|import .*\b(?:sacctmgr|apt_source|dpkg)\b|_slurm import (?:packages|database)\b"
+    r"|\b(?:sacctmgr|packages|database|dpkg) import"
+)
+READING = [path for path in sorted(MODULES.glob("*.py")) if READERS.search(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize("path", READING, ids=lambda path: path.stem)

@@ -119,8 +119,8 @@ def test_what_is_lacking_is_made_up_for(host):
 def test_what_is_in_use_stays(host, monkeypatch):
     result = host(("nvidia-63", 2))
     used = result["devices"][1]
-    opened = [mediated_devices._iommu.Opened("qemu-system-x86 (process 77)", used["device_file"], "245:0")]
-    monkeypatch.setattr(mediated_devices._iommu, "opened_devices", lambda root: opened)
+    opened = [mediated_devices.iommu.Opened("qemu-system-x86 (process 77)", used["device_file"], "245:0")]
+    monkeypatch.setattr(mediated_devices.iommu, "opened_devices", lambda root: opened)
     refused = host()
     assert refused["errors"] == [
         f"Mediated device {used['uuid']} of {PARENT} can't be removed: qemu-system-x86 (process 77) has {used['device_file']} open; "

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _iommu
+from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 from ansible_collections.deephdc.accelerators.plugins.modules import nvidia_mig
 
 STAND_IN = pathlib.Path(__file__).parents[3] / "stand_ins/nvidia-smi-mig"
@@ -49,7 +49,7 @@ class Host:
 
 @pytest.fixture
 def host(run, simulate, fake, tmp_path, monkeypatch):
-    monkeypatch.setattr(_iommu, "opened_devices", lambda root="/": [])
+    monkeypatch.setattr(iommu, "opened_devices", lambda root="/": [])
     monkeypatch.setattr(nvidia_mig, "NOTE", str(tmp_path / "noted/mig_changed"))
     return Host(simulate({"type": "a100", "count": 2}), run, tmp_path / "fake_commands")
 
@@ -80,10 +80,10 @@ def test_another_layout_and_off(host):
 
 def test_a_gpu_in_use_keeps_all_as_they_are(host, monkeypatch):
     opened = [
-        _iommu.Opened("nvidia-persiste (process 7)", "/dev/nvidia0", "195:0"),
-        _iommu.Opened("python3 (process 9)", "/dev/nvidia1", "195:1"),
+        iommu.Opened("nvidia-persiste (process 7)", "/dev/nvidia0", "195:0"),
+        iommu.Opened("python3 (process 9)", "/dev/nvidia1", "195:1"),
     ]
-    monkeypatch.setattr(_iommu, "opened_devices", lambda root="/": opened)
+    monkeypatch.setattr(iommu, "opened_devices", lambda root="/": opened)
     said = host(SEVEN)
     assert said["failed"] and host.told() == []
     assert said["msg"] == (
@@ -92,7 +92,7 @@ def test_a_gpu_in_use_keeps_all_as_they_are(host, monkeypatch):
     # It does not matter where nothing is to be changed.
     opened.pop()
     host(SEVEN)
-    opened.append(_iommu.Opened("python3 (process 9)", "/dev/nvidia1", "195:1"))
+    opened.append(iommu.Opened("python3 (process 9)", "/dev/nvidia1", "195:1"))
     assert not host(SEVEN)["changed"]
 
 

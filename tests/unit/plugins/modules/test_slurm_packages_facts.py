@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_packages
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import packages as slurm_packages
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_packages_facts
 
 
@@ -40,7 +40,7 @@ def test_whether_apt_takes_slurm_from_another_suite(run, fake, monkeypatch, tmp_
     fake("dpkg")
     fake("apt-get")
     preferences = tmp_path / "preferences"
-    monkeypatch.setattr(_slurm_packages, "CHOICE", (str(tmp_path / "sources"), str(preferences)))
+    monkeypatch.setattr(slurm_packages, "CHOICE", (str(tmp_path / "sources"), str(preferences)))
     assert run(slurm_packages_facts)["chosen"] is False
     # One alone, as a run that was killed leaves it.
     preferences.touch()

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _sacctmgr
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import sacctmgr as slurm_sacctmgr
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_account_facts, slurm_policy
 
 POLICY = {"accounts": [{"name": "physics", "limits": {"gpus": 4}, "users": ["ada"]}]}
@@ -14,7 +14,7 @@ POLICY = {"accounts": [{"name": "physics", "limits": {"gpus": 4}, "users": ["ada
 @pytest.fixture
 def sacctmgr(fake, monkeypatch):
     """sacctmgr(refuses="...") is one that refuses changes of what has this word."""
-    monkeypatch.setattr(_sacctmgr, "CONFIGURATION", __file__)
+    monkeypatch.setattr(slurm_sacctmgr, "CONFIGURATION", __file__)
 
     def install(refuses="nothing at all", jobs="", limit="", qos=""):
         fake(
@@ -134,7 +134,7 @@ def test_bad_policy_is_refused_before_slurmdbd_is_asked(run, fake, sacctmgr):
 @pytest.mark.parametrize("packages", [False, True], ids=["not installed", "installed, not configured"])
 def test_check_mode_before_the_first_run(run, fake, sacctmgr, monkeypatch, tmp_path, packages):
     if packages:
-        monkeypatch.setattr(_sacctmgr, "CONFIGURATION", str(tmp_path / "slurm.conf"))
+        monkeypatch.setattr(slurm_sacctmgr, "CONFIGURATION", str(tmp_path / "slurm.conf"))
     else:
         monkeypatch.setattr(slurm_policy.AnsibleModule, "get_bin_path", lambda *_arguments: None)
     assert run(slurm_policy, cluster="demo", policy=POLICY, _ansible_check_mode=True)["added"] == [

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _slurm_restored_state
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import restored_state
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_restore
 
 ROOT = Path(__file__).parents[4]
@@ -136,14 +136,14 @@ def test_a_kill_at_any_step_leaves_a_state_that_the_next_run_completes(restore, 
             path.rmdir() if path.is_dir() else path.unlink()
         fill(site, FORMER)
         (tmp_path / "noted/slurm_restored").unlink(missing_ok=True)
-        monkeypatch.setattr(_slurm_restored_state.os, "rename", killed_after(step, real))
+        monkeypatch.setattr(restored_state.os, "rename", killed_after(step, real))
         killed = False
         try:
             with (saved / "state.tar.gz").open("rb") as archive:
-                _slurm_restored_state.put(archive, str(site), slurm_restore.backup.digest(saved / "manifest.json"))
+                restored_state.put(archive, str(site), slurm_restore.backup.digest(saved / "manifest.json"))
         except Killed:
             killed = True
-        monkeypatch.setattr(_slurm_restored_state.os, "rename", real)
+        monkeypatch.setattr(restored_state.os, "rename", real)
         if not killed:
             break
         kills += 1
@@ -153,7 +153,7 @@ def test_a_kill_at_any_step_leaves_a_state_that_the_next_run_completes(restore, 
         assert state_of(site) == expected(wanted), step
         former = [content(path) for path in site.glob("before-restore-*")]
         assert FORMER in former, (step, former)
-        assert not [name for name in _slurm_restored_state.STEPS if (site / name).exists()], step
+        assert not [name for name in restored_state.STEPS if (site / name).exists()], step
     assert kills > 8, "the test killed nothing"
 
 
@@ -177,7 +177,7 @@ def test_slurmctld_does_not_start_while_a_restore_is_under_way(tmp_path):
     """The guard knows the names of the two directories."""
     vars_file = yaml.safe_load((ROOT / "roles/slurm_controller/vars/main.yml").read_text())
     steps = vars_file["__slurm_controller_restore_steps"]
-    assert steps == [_slurm_restored_state.LEAVING, _slurm_restored_state.ENTERING]
+    assert steps == [restored_state.LEAVING, restored_state.ENTERING]
     text = (ROOT / "roles/slurm_controller/templates/slurm_state_guard.sh.j2").read_text()
     conf = tmp_path / "slurm.conf"
     conf.write_text(f"StateSaveLocation={tmp_path}\n")
@@ -198,5 +198,5 @@ def test_nothing_follows_a_link_that_a_service_put_into_its_directory(tmp_path):
     (tmp_path / "target").write_text("precious")
     (tmp_path / "link").symlink_to(tmp_path / "target")
     with pytest.raises(OSError), (tmp_path / "target").open("rb") as source:
-        _slurm_restored_state.write_file(source, str(tmp_path / "link"), 0o644)
+        restored_state.write_file(source, str(tmp_path / "link"), 0o644)
     assert (tmp_path / "target").read_text() == "precious"

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils import _accelerator_units, _nvidia, _slurm_gres
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import units
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import gres as slurm_gres
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -36,7 +38,7 @@ def programs(monkeypatch):
 def test_node_and_control_node_read_nvidia_smi_alike(programs, path):
     """The next run of the collection resumes a node that it finds well: both must say the same, in the same words."""
     text = path.read_text(encoding="utf-8")
-    _version, facts = _nvidia.parse_document(text)
+    _version, facts = nvidia.parse_document(text)
     told, complete = programs.read_smi(text, 0)
     assert told == {address: gpu["ecc_problems"] for address, gpu in facts.items()}
     assert complete
@@ -44,9 +46,9 @@ def test_node_and_control_node_read_nvidia_smi_alike(programs, path):
 
 def test_words_are_those_of_the_facts(programs):
     lost = {"driver": "nvidia", "health": [{"problem": "fallen_off_bus"}], "device_files": ["/dev/nvidia0"], "kind": "gpu"}
-    (entry,) = _accelerator_units.unschedulable([lost])
+    (entry,) = units.unschedulable([lost])
     assert programs.LOST in entry["reason"]
-    assert programs.UNLISTED in (ROOT / "plugins/module_utils/_accelerators.py").read_text(encoding="utf-8")
+    assert programs.UNLISTED in (ROOT / "plugins/module_utils/_gpu/nvidia.py").read_text(encoding="utf-8")
 
 
 def test_a_lost_gpu_is_named_without_a_document(programs):
@@ -79,7 +81,7 @@ def test_a_gpu_that_requires_a_reset_is_sick_everywhere(programs, words, expecte
     text = f'<nvidia_smi_log><gpu id="00000000:41:00.0"><uuid>GPU-1</uuid>{words}</gpu></nvidia_smi_log>'
     told, complete = programs.read_smi(text, 0)
     assert (told, complete) == ({"0000:41:00.0": expected}, True)
-    _version, facts = _nvidia.parse_document(text)
+    _version, facts = nvidia.parse_document(text)
     assert [facts["0000:41:00.0"]["reset"]] == (expected or [None])
 
 
@@ -143,8 +145,8 @@ def test_numbers_are_those_that_slurm_gives():
     accelerators = [gpu(0, type="t4"), gpu(1), gpu(2, type="t4")]
     text = (ROOT / "roles/slurm_node/templates/gpu_devices.j2").read_text(encoding="utf-8")
     template = jinja2.Environment(trim_blocks=True).from_string(text)
-    lines = template.render(slurm_node_devices=_slurm_gres.device_index(accelerators)).splitlines()[2:]
-    assert _slurm_gres.gres_of(accelerators) == "gpu:a100:1,gpu:t4:2"
+    lines = template.render(slurm_node_devices=slurm_gres.device_index(accelerators)).splitlines()[2:]
+    assert slurm_gres.gres_of(accelerators) == "gpu:a100:1,gpu:t4:2"
     assert [line.split()[2:] for line in lines if line] == [["/dev/nvidia1", "0"], ["/dev/nvidia0", "1"], ["/dev/nvidia2", "2"]]
 
 

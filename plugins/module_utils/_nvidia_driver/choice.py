@@ -1,0 +1,348 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""Which driver a host gets: from what apt offers, the GPUs it has and what the operator asks for. Pure functions."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver.generations import (
+    Generation,
+    branch_error,
+    branch_of,
+    generation_of,
+    suggested_modules,
+)
+
+
+class Family(t.NamedTuple):
+    """Packages that belong together and have one version."""
+
+    # Kernel modules by flavour.
+    kernel: dict[str, str]
+    # nvidia-smi and the libraries of CUDA; libnvidia-cfg where the persistence daemon would get another version's.
+    user: list[str]
+
+
+FAMILIES = {
+    # Debian names the branches that it keeps beside its newest one "tesla".
+    "distribution": [
+        Family({"proprietary": "nvidia-kernel-dkms", "open": "nvidia-open-kernel-dkms"}, ["nvidia-smi", "libcuda1"]),
+        Family(
+            {"proprietary": "nvidia-tesla-535-kernel-dkms"},
+            ["nvidia-tesla-535-smi", "libnvidia-tesla-535-cuda1", "libnvidia-tesla-535-cfg1"],
+        ),
+        Family(
+            {"proprietary": "nvidia-tesla-470-kernel-dkms"},
+            ["nvidia-tesla-470-smi", "libnvidia-tesla-470-cuda1", "libnvidia-tesla-470-cfg1"],
+        ),
+    ],
+    "repository": [Family({"proprietary": "nvidia-kernel-dkms", "open": "nvidia-kernel-open-dkms"}, ["nvidia-driver-cuda"])],
+}
+PERSISTENCE = "nvidia-persistenced"
+FABRIC_MANAGER = "nvidia-fabricmanager"
+
+# What a pin of the branch holds; names of NVIDIA's container toolkit are among them, but none of its versions.
+PINNED = "nvidia-* libnvidia-* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 firmware-nvidia-* xserver-xorg-video-nvidia"
+
+
+class Candidate(t.NamedTuple):
+    """A driver that apt could install."""
+
+    version: str
+    modules: str
+    kernel_package: str
+    # name=version, all of it
+    packages: list[str]
+
+
+def package_names(source: str) -> list[str]:
+    """All packages that facts are needed of."""
+    names = [name for family in FAMILIES[source] for name in (*family.kernel.values(), *family.user)]
+    return list(dict.fromkeys([*names, PERSISTENCE, FABRIC_MANAGER]))
+
+
+def all_names() -> list[str]:
+    """Packages of the driver from whatever source."""
+    return list(dict.fromkeys(name for source in FAMILIES for name in package_names(source)))
+
+
+def upstream(version: str) -> str:
+    """550.163.01 of 1:550.163.01-2~deb13u1"""
+    return version.rpartition(":")[2].split("-")[0]
+
+
+def order(version: str) -> tuple[int, ...]:
+    """For comparing upstream versions."""
+    return tuple(int(part) if part.isdigit() else 0 for part in upstream(version).split("."))
+
+
+def candidates(source: str, available: t.Mapping[str, t.Sequence[str]]) -> list[Candidate]:
+    """Drivers of a source, newest first. Kernel module and user space must have the same version, or CUDA does not start.
+
+    available: package to its versions, the one that apt prefers first.
+    """
+    found = []
+    for family in FAMILIES[source]:
+        for modules, kernel_package in family.kernel.items():
+            for version in available.get(kernel_package, ()):
+                same = {name: [own for own in available.get(name, ()) if upstream(own) == upstream(version)] for name in family.user}
+                if all(same.values()):
+                    packages = [f"{kernel_package}={version}", *(f"{name}={own[0]}" for name, own in same.items())]
+                    found.append(Candidate(upstream(version), modules, kernel_package, packages))
+    return sorted(found, key=lambda candidate: order(candidate.version), reverse=True)
+
+
+def installed(packages: t.Mapping[str, str]) -> Candidate | None:
+    """The driver that a host has, from whatever source and whether apt still has it or not."""
+    for family in (family for families in FAMILIES.values() for family in families):
+        for modules, name in family.kernel.items():
+            if name in packages:
+                version = upstream(packages[name])
+                own = [f"{user}={packages[user]}" for user in family.user if upstream(packages.get(user, "")) == version]
+                return Candidate(version, modules, name, [f"{name}={packages[name]}", *own])
+    return None
+
+
+def is_of_branch(version: str, branch: str) -> bool:
+    """Whether 550.163.01 is of the branch 550, or is 550.163.01 itself; every version is of the empty one."""
+    return not branch or version == branch or version.startswith(f"{branch}.")
+
+
+def gpus_of(accelerators: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
+    """NVIDIA's GPUs that the host shall drive itself: not those that were given to virtual machines."""
+    return [gpu for gpu in accelerators if gpu["vendor"] == NVIDIA.name and gpu["kind"] == "gpu" and gpu["driver"] != "vfio-pci"]
+
+
+def _named(gpu: t.Mapping[str, t.Any]) -> str:
+    return f"{gpu['pci_address']} ({gpu['type']})"
+
+
+def _hardware_errors(gpus: t.Sequence[t.Mapping[str, t.Any]], candidate: Candidate) -> list[str]:
+    """Why a driver does not serve all of a host's GPUs."""
+    found = []
+    for gpu in gpus:
+        generation = generation_of(gpu["device_id"])
+        if generation is None:
+            continue
+        error = branch_error(generation, branch_of(candidate.version))
+        if error:
+            found.append(f"{_named(gpu)} {error}")
+        elif generation.open_modules == "never" and candidate.modules == "open":
+            found.append(f"{_named(gpu)} is of the generation {generation.name}, which the open kernel modules don't drive")
+        elif generation.open_modules == "only" and candidate.modules == "proprietary":
+            found.append(f"{_named(gpu)} is of the generation {generation.name}, which only the open kernel modules drive")
+    return found
+
+
+def choose(
+    who: str,
+    gpus: t.Sequence[t.Mapping[str, t.Any]],
+    offered: t.Sequence[Candidate],
+    settings: t.Mapping[str, t.Any],
+    has: Candidate | None,
+) -> tuple[Candidate | None, list[str]]:
+    """The driver for a host, or why there is none.
+
+    settings: source, branch, modules (auto, open, proprietary), upgrade. has: what is installed.
+    """
+    if has and not settings["upgrade"] and not _refusal(who, gpus, [has], settings):
+        same = [candidate for candidate in offered if (candidate.version, candidate.modules) == (has.version, has.modules)]
+        # With what a person may have removed of it, where apt still has that.
+        return (same or [has])[0], []
+    refusal = _refusal(who, gpus, offered, settings)
+    if refusal:
+        return None, refusal
+    fitting = [candidate for candidate in _asked(offered, settings) if not _hardware_errors(gpus, candidate)]
+    best = [candidate for candidate in fitting if candidate.version == fitting[0].version]
+    generations = [generation for generation in (generation_of(gpu["device_id"]) for gpu in gpus) if isinstance(generation, Generation)]
+    suggested = suggested_modules(generations, branch_of(fitting[0].version))
+    # What the host has is kept where it serves: another flavour alone is no reason for a reboot.
+    for modules in (has.modules if has else "", suggested):
+        for candidate in best:
+            if candidate.modules == modules:
+                return candidate, []
+    return best[0], []
+
+
+def _asked(offered: t.Sequence[Candidate], settings: t.Mapping[str, t.Any]) -> list[Candidate]:
+    """What the operator allows of it."""
+    of_branch = [candidate for candidate in offered if is_of_branch(candidate.version, settings["branch"])]
+    return [candidate for candidate in of_branch if settings["modules"] in ("auto", candidate.modules)]
+
+
+def _refusal(
+    who: str, gpus: t.Sequence[t.Mapping[str, t.Any]], offered: t.Sequence[Candidate], settings: t.Mapping[str, t.Any]
+) -> list[str]:
+    """Why none of the drivers may be installed; empty where one may."""
+    if not offered:
+        return [
+            f"{who}: apt has no NVIDIA driver in the source {settings['source']}: "
+            "look at nvidia_driver_source and nvidia_driver_repository."
+        ]
+    of_branch = [candidate for candidate in offered if is_of_branch(candidate.version, settings["branch"])]
+    if not of_branch:
+        there = ", ".join(dict.fromkeys(candidate.version for candidate in offered))
+        return [
+            f"{who}: nvidia_driver_branch is {settings['branch']}, but the source {settings['source']} has {there} (with a user space of "
+            "the same version): choose one of these, or another nvidia_driver_source."
+        ]
+    asked = _asked(offered, settings)
+    if not asked:
+        return [
+            f"{who}: nvidia_driver_kernel_modules is {settings['modules']}, but the source {settings['source']} has {of_branch[0].version} "
+            f"only with the {of_branch[0].modules} ones and a user space of the same version: leave it at auto, "
+            "or choose another nvidia_driver_source."
+        ]
+    if any(not _hardware_errors(gpus, candidate) for candidate in asked):
+        return []
+    newest = asked[0]
+    return [
+        f"{who}: {error}, but {newest.version} with {newest.modules} kernel modules is the newest that may be installed: "
+        "look at nvidia_driver_branch, nvidia_driver_kernel_modules and nvidia_driver_source."
+        for error in _hardware_errors(gpus, newest)
+    ]
+
+
+def _header_plan(who: str, facts: t.Mapping[str, t.Any], image: bool) -> tuple[list[str], list[str], list[str]]:
+    """Packages of headers to install, errors, warnings."""
+    wanted, errors, warnings = [], [], []
+    kernels = {kernel["release"]: kernel for kernel in facts["kernels"]}
+    if not image and facts["running"] not in kernels:
+        kernels[facts["running"]] = {"release": facts["running"], "headers": False}
+    for release, kernel in kernels.items():
+        package = f"linux-headers-{release}"
+        if kernel["headers"]:
+            continue
+        if package in facts["headers_available"]:
+            wanted.append(package)
+        elif release == facts["running"] and not image:
+            errors.append(
+                f"{who}: the running kernel {release} has no headers and apt has no {package}, so no module can be built for it: "
+                "upgrade the kernel and reboot first, or give apt the archive that the kernel came from."
+            )
+        else:
+            warnings.append(
+                f"{who}: the installed kernel {release} has no headers and apt has no {package}: booted with it, the host has no GPU. "
+                f"Remove linux-image-{release}."
+            )
+    if not kernels:
+        errors.append(f"{who}: no kernel is installed in this image: install linux-image-amd64 first.")
+    return wanted, errors, warnings
+
+
+def plan(
+    who: str, facts: t.Mapping[str, t.Any], accelerators: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]
+) -> dict[str, t.Any]:
+    """What the role does on a host.
+
+    settings: source, branch, modules, upgrade, mig, image (the host is an image: its kernels don't run, it has no GPU of its own).
+    """
+    image = settings["image"]
+    gpus = gpus_of(accelerators)
+    headers, errors, warnings = _header_plan(who, facts, image)
+    if not gpus and not image:
+        errors.append(
+            f"{who}: no NVIDIA GPU was found that the host itself shall drive: take it out of the group gpu_hosts, "
+            "or set nvidia_driver_image if it is an image for hosts that have one."
+        )
+    if facts["run_file"]:
+        errors.append(f"{who}: a driver of NVIDIA's .run installer is there, which packages can't replace: run nvidia-uninstall first.")
+    if facts["secure_boot"] and not facts["key_enrolled"] and not image:
+        errors.append(
+            f"{who}: Secure Boot is on and the firmware does not know the key that DKMS signs with, so the kernel would refuse the module: "
+            "run `mokutil --import /var/lib/dkms/mok.pub` (`dkms generate_mok` makes it), reboot and confirm it on the console, "
+            "or turn Secure Boot off."
+        )
+    has = installed(facts["installed"])
+    chosen, reasons = choose(who, gpus, candidates(settings["source"], facts["available"]), settings, has)
+    errors += reasons
+    if not image:
+        errors += [f"{who}: {reason}" for reason in mig.choose(settings.get("mig") or (), accelerators)[1]]
+    fabric = []
+    if facts["nvswitches"] and chosen:
+        versions = [version for version in facts["available"].get(FABRIC_MANAGER, ()) if upstream(version) == chosen.version]
+        if versions:
+            fabric = [f"{FABRIC_MANAGER}={versions[0]}"]
+        else:
+            errors.append(
+                f"{who}: its {facts['nvswitches']} NVSwitch bridges need {FABRIC_MANAGER} {chosen.version}, which the source "
+                f"{settings['source']} does not have: set nvidia_driver_source: repository."
+            )
+    packages = [*chosen.packages, *fabric] if chosen else []
+    return {
+        "errors": errors,
+        "warnings": warnings,
+        "headers": headers,
+        "version": chosen.version if chosen else "",
+        "modules": chosen.modules if chosen else "",
+        "kernel_package": chosen.kernel_package if chosen else "",
+        "packages": packages,
+        "fabric": bool(fabric),
+        # Another one is there, so that something can be lost: the new one is built on the side first.
+        "fresh": has is None,
+        "replaces": has is not None and chosen is not None and (has.version, has.modules) != (chosen.version, chosen.modules),
+        "preferences": preferences(chosen.packages[0].split("=")[1]) if chosen else "",
+    }
+
+
+def record(recorded: t.Iterable[str], simulated: str) -> list[str]:
+    """What came with the role: what is recorded, and what `apt-get --simulate install` says it would install and is not there yet."""
+    return sorted({*recorded, *re.findall(r"^Inst (\S+) \(", simulated, re.MULTILINE)})
+
+
+def removable(recorded: t.Collection[str], simulated: str) -> list[str]:
+    """What came with the role and nothing else needs, by `apt-get --simulate autoremove`. Other packages that nobody needs are not ours."""
+    return [name for name in re.findall(r"^Remv (\S+)", simulated, re.MULTILINE) if name in recorded]
+
+
+def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:
+    """Why the driver that shall run is not the one that does, so that a reboot is needed. version: empty for none."""
+    if version and facts["nouveau"]:
+        return ["nouveau holds the GPUs"]
+    if facts["loaded"] and facts["loaded"] != version:
+        return [f"the kernel has the driver {facts['loaded']} loaded, {version or 'none'} is installed"]
+    return []
+
+
+def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence[tuple[str, str]], keyring: str) -> str:
+    """The file that lets apt take the driver from its source, in deb822 syntax; empty where the archives are not known.
+
+    archives: addresses and suites that the host has its distribution from.
+    """
+    if source == "repository":
+        lines = [f"Types: deb\nURIs: {repository['uri']}\nSuites: {repository['suite']}"]
+        if repository.get("components"):
+            lines.append(f"Components: {' '.join(repository['components'])}")
+        # apt takes a key in place of a file's name, so that no other archive is believed for it.
+        key = "\n".join(f" {line}" if line.strip() else " ." for line in repository["key"].strip().splitlines())
+        return _headed([*lines, f"Signed-By:\n{key}"])
+    by_uri: dict[str, list[str]] = {}
+    for uri, suite in archives:
+        by_uri.setdefault(uri, []).append(suite)
+    stanzas = [
+        f"Types: deb\nURIs: {uri}\nSuites: {' '.join(suites)}\nComponents: contrib non-free non-free-firmware\nSigned-By: {keyring}"
+        for uri, suites in by_uri.items()
+    ]
+    return _headed(["\n\n".join(stanzas)]) if stanzas else ""
+
+
+def _headed(lines: t.Iterable[str]) -> str:
+    text = "\n".join(lines)
+    return f"# Made by deephdc.accelerators: NVIDIA's driver comes from here.\n{text}\n"
+
+
+def preferences(version: str) -> str:
+    """The file that holds the driver's packages to one version: an upgrade of the libraries alone would stop CUDA until the reboot.
+
+    version: of the package, with its revision. Backports may have the same driver in another one, and packages of one depend on each other.
+    """
+    return (
+        "# Made by deephdc.accelerators: kernel module and libraries change together, by the playbook gpu_hosts.\n"
+        f"Package: {PINNED}\nPin: version {version}\nPin-Priority: 1001\n\n"
+        f"Package: {PINNED}\nPin: version {upstream(version)}-*\nPin-Priority: 1000\n"
+    )

@@ -1,0 +1,239 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Drain or resume nodes of a SLURM cluster for a person."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_node_drain
+version_added: 0.1.0
+short_description: Drain or resume SLURM nodes as a person asks for
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Drains nodes with a reason and waits for their jobs, or resumes nodes where that is possible.
+    Runs on a host with SLURM's commands, as root.
+  - No job is ended. Running ones go on, also after the wait.
+attributes:
+  check_mode:
+    description: Predicts which nodes would be drained or resumed, and tells their jobs without waiting for them.
+    support: full
+  diff_mode:
+    description: Shows state and reason of each node that changes.
+    support: full
+options:
+  nodes:
+    description: SLURM's names of the nodes.
+    type: list
+    elements: str
+    required: true
+  state:
+    description:
+      - V(drained) nodes take no new jobs. One that is drained already keeps its reason.
+      - V(resumed) nodes take jobs again. One that can't be resumed is named in RV(left) with the cause.
+    type: str
+    choices: [drained, resumed]
+    required: true
+  reason:
+    description:
+      - Why they are drained, one line. Needed for V(drained).
+      - With V(state=resumed), nodes that are away for another reason stay so, and are named in RV(kept).
+    type: str
+  wait:
+    description:
+      - Seconds to wait until no job is on the drained nodes; 0 does not wait.
+      - With V(state=resumed), until the controller hears of the nodes, as after a reboot.
+    type: float
+    default: 0.0
+  unfit:
+    description: Names of nodes that must not be resumed, to the cause.
+    type: dict
+    default: {}
+  ignore_unknown:
+    description: Pass over nodes that the controller does not know, as those that are removed already.
+    type: bool
+    default: false
+seealso:
+  - module: deephdc.accelerators.slurm_node_health
+"""
+
+EXAMPLES = r"""
+- name: Take two nodes away for an hour's work, and wait up to ten minutes for their jobs
+  deephdc.accelerators.slurm_node_drain:
+    nodes: [gpu1, gpu2]
+    state: drained
+    reason: new power supply
+    wait: 600
+
+- name: Bring them back
+  deephdc.accelerators.slurm_node_drain:
+    nodes: [gpu1, gpu2]
+    state: resumed
+
+- name: Bring them back after a reboot, unless somebody drained them for another reason
+  deephdc.accelerators.slurm_node_drain:
+    nodes: [gpu1, gpu2]
+    state: resumed
+    reason: new power supply
+    wait: 300
+"""
+
+RETURN = r"""
+changed_nodes:
+  description: Nodes that were drained or resumed, or would be in check mode.
+  type: list
+  elements: str
+  returned: always
+  sample: [gpu1]
+kept:
+  description: One sentence for each node that stays drained for a reason of its own.
+  type: list
+  elements: str
+  returned: always
+  sample: ["gpu2 was drained already and keeps its reason: fan is loud"]
+left:
+  description: One sentence for each node that can't be resumed.
+  type: list
+  elements: str
+  returned: always
+jobs:
+  description: Jobs on the drained nodes, after the wait. C(end) is when their time limit is over, on the controller's clock.
+  type: list
+  elements: dict
+  returned: always
+  sample: [{"id": "17", "user": "ada", "nodes": ["gpu1"], "end": "2026-11-21T17:06:17"}]
+told:
+  description: The same jobs, in words.
+  type: list
+  elements: str
+  returned: always
+  sample: ["job 17 of ada on gpu1 until 2026-11-21T17:06:17 at the latest"]
+nodes:
+  description: State and reason of each of the nodes, as C(scontrol show nodes) has them.
+  type: dict
+  returned: always
+  sample: {"gpu1": {"state": "IDLE+DRAIN", "reason": "new power supply"}}
+"""
+
+import time
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import nodes as slurm_nodes
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.hostlist import fold
+
+
+def ask(module: AnsibleModule, *words: str) -> str:
+    code, out, err = module.run_command([*words])
+    if code != 0:
+        module.fail_json(msg=f"the controller does not answer {words[0]}: {' '.join((err or out).split())}")
+    return out
+
+
+def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
+    """The wanted nodes as the controller has them."""
+    known = slurm_nodes.parse(ask(module, "scontrol", "--oneliner", "show", "nodes"))
+    names = module.params["nodes"]
+    unknown = [name for name in names if name not in known]
+    if unknown and not module.params["ignore_unknown"]:
+        module.fail_json(msg=f"SLURM knows no node {', '.join(unknown)}; it has {fold(list(known)) or 'none'}.")
+    return {name: known[name] for name in names if name in known}
+
+
+def heard(module: AnsibleModule) -> dict[str, dict[str, str]]:
+    """The nodes when the controller hears of all that may be resumed, or the wait is over."""
+    deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
+    while True:
+        nodes = read(module)
+        left = deadline - time.monotonic()
+        if left <= 0 or not any(slurm_nodes.unheard(node) and is_wanted(module, node) for node in nodes.values()):
+            return nodes
+        time.sleep(min(left, 2))
+
+
+def is_wanted(module: AnsibleModule, node: dict[str, str]) -> bool:
+    """Whether a node that is away may be resumed, as far as its reason goes."""
+    return not module.params["reason"] or slurm_nodes.is_for(node, module.params["reason"])
+
+
+def jobs_on(module: AnsibleModule, names: t.Collection[str]) -> list[slurm_nodes.Job]:
+    if not names:
+        return []
+    words = ["squeue", "--noheader", f"--states={slurm_nodes.JOB_STATES}", f"--format={slurm_nodes.JOB_FORMAT}"]
+    folded = fold(list(names))
+    # Longer than this the kernel takes no argument (MAX_ARG_STRLEN).
+    jobs = slurm_nodes.parse_jobs(ask(module, *words, *([f"--nodelist={folded}"] if len(folded) < 100_000 else [])))
+    return [job for job in jobs if not set(names).isdisjoint(job["nodes"])]
+
+
+def jobs_after(module: AnsibleModule, names: t.Collection[str]) -> list[slurm_nodes.Job]:
+    """The jobs that are on the nodes when all have ended or the wait is over."""
+    deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
+    while True:
+        jobs = jobs_on(module, names)
+        left = deadline - time.monotonic()
+        if not jobs or left <= 0:
+            return jobs
+        time.sleep(min(left, 2))
+
+
+def update(module: AnsibleModule, name: str, *settings: str) -> None:
+    code, out, err = module.run_command(["scontrol", "update", f"NodeName={name}", *settings])
+    if code != 0:
+        module.fail_json(msg=f"the controller refuses {settings[0]} for {name}: {' '.join((err or out).split())}")
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "nodes": {"type": "list", "elements": "str", "required": True},
+            "state": {"type": "str", "choices": ["drained", "resumed"], "required": True},
+            "reason": {"type": "str"},
+            "wait": {"type": "float", "default": 0.0},
+            "unfit": {"type": "dict", "default": {}},
+            "ignore_unknown": {"type": "bool", "default": False},
+        },
+        required_if=[("state", "drained", ["reason"])],
+        supports_check_mode=True,
+    )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
+    draining = module.params["state"] == "drained"
+    settings = ["State=DRAIN", f"Reason={module.params['reason']}"] if draining else ["State=RESUME"]
+    before = read(module) if draining else heard(module)
+    kept, left, changing = [], [], []
+    for name, node in before.items():
+        if draining and "DRAIN" in node["state"]:
+            kept.append(f"{name} was drained already and keeps its reason: {node['reason'] or 'none'}")
+        elif draining:
+            changing.append(name)
+        elif slurm_nodes.in_service(node):
+            continue
+        elif not is_wanted(module, node):
+            kept.append(f"{name} is away for another reason and stays so: {node['reason'] or 'none'}")
+        else:
+            cause = slurm_nodes.obstacle(name, node, module.params["unfit"].get(name, ""))
+            if cause:
+                left.append(cause)
+            else:
+                changing.append(name)
+    if not module.check_mode:
+        for name in changing:
+            update(module, name, *settings)
+    jobs = jobs_after(module, before) if draining else []
+    module.exit_json(
+        changed=bool(changing),
+        changed_nodes=changing,
+        kept=kept,
+        left=left,
+        jobs=jobs,
+        told=[slurm_nodes.job_sentence(job) for job in jobs],
+        nodes=before if module.check_mode else read(module),
+        diff={
+            "before": "".join(f"{name} {before[name]['state']} {before[name]['reason']}\n" for name in changing),
+            "after": "".join(f"{name} {' '.join(settings)}\n" for name in changing),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

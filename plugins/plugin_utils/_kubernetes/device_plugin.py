@@ -1,0 +1,62 @@
+# Private to deephdc.accelerators: not part of its public interface.
+# It may change or go away in any release; do not import it from elsewhere.
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of the NVIDIA device plugin for Kubernetes, computed from the accelerator model.
+
+Source: README of NVIDIA/k8s-device-plugin 0.17 ("As a configuration file", "With CUDA Time-Slicing").
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import (
+    Accelerator,
+    is_mig,
+    schedulable,
+    usable_instances,
+)
+
+
+def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1) -> dict[str, Any]:
+    """The plugin's configuration file as data, for a node with these accelerators.
+
+    With MIG enabled on a GPU the strategy is ``mixed``: each size of instance is a resource of its own, as in the
+    other schedulers of this collection. Options that hardware doesn't decide are left to the plugin's defaults.
+
+    :arg replicas: how many pods may share each NVIDIA GPU or MIG instance in turns; 1 for none. A pod that asks for
+        more than one share is refused, because it would not get more than one does.
+    :raises ValueError: the input is not a list of accelerators, or replicas is not a whole number from 1 on.
+    """
+    if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
+        raise ValueError(f"The replicas must be a whole number from 1 on, not {replicas!r}.")
+    resources = _resources(accelerators)
+    config: dict[str, Any] = {
+        "version": "v1",
+        "flags": {"migStrategy": "mixed" if any(name != "nvidia.com/gpu" for name in resources) else "none"},
+    }
+    if replicas > 1 and resources:
+        config["sharing"] = {
+            "timeSlicing": {
+                "failRequestsGreaterThanOne": True,
+                "resources": [{"name": name, "replicas": replicas} for name in resources],
+            }
+        }
+    return config
+
+
+def _resources(accelerators: Sequence[Accelerator]) -> list[str]:
+    """Names of the extended resources the plugin will offer, sorted."""
+    names: set[str] = set()
+    for accelerator in schedulable(accelerators):
+        if accelerator.get("vendor") != NVIDIA.name:
+            continue
+        if is_mig(accelerator):
+            # A profile such as 1g.10gb+me becomes nvidia.com/mig-1g.10gb.me, resource names have no plus sign.
+            profiles = (instance.get("profile") for instance in usable_instances(accelerator))
+            names.update("nvidia.com/mig-" + str(profile).replace("+", ".") for profile in profiles if profile)
+        else:
+            names.add("nvidia.com/gpu")
+    return sorted(names)

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""The managers that this collection knows, by name: what each can do is in its manager.py.
+
+Only names, because every playbook reads this file: else a change of one manager would concern the hosts of all others.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
+
+
+class Manager(t.NamedTuple):
+    """A manager of GPUs.
+
+    :param name: what accelerator_allotment calls it; its code is in plugin_utils/_NAME/manager.py.
+    :param host_group: the group of the inventory with its hosts.
+    :param host_role: the role for each of them, with the entry points hold and release.
+    :param site_role: the role for what concerns the site as a whole, with the entry points check, plan, deliver and validate.
+    :param takes: which devices it can give to its users: "driver", those of the vendor's driver, or "vfio", those of vfio-pci.
+    """
+
+    name: str
+    host_group: str
+    host_role: str
+    site_role: str
+    takes: str
+
+
+# In this order they hold a host; it is released in the reverse order.
+MANAGERS = (
+    Manager("slurm", "slurm_nodes", "slurm_node", "slurm_cluster", "driver"),
+    Manager("opennebula", "opennebula_hosts", "opennebula_host", "opennebula_pci", "vfio"),
+)
+
+
+def owned_by_machines(allotment: t.Any) -> list[str] | None:
+    """The devices that a host's allotment gives to managers of virtual machines; None where nothing is allotted."""
+    if not allotment:
+        return None
+    names = [manager.name for manager in MANAGERS if manager.takes == "vfio" and manager.name in allotment]
+    return [device for name in names for device in _allotment.given_to(allotment, name) or []]
+
+
+def managers_of(host: str, groups: t.Mapping[str, t.Sequence[str]]) -> list[dict[str, str]]:
+    """List the managers that have a host, by the groups of the inventory."""
+    return [
+        {"name": manager.name, "host_group": manager.host_group, "host_role": manager.host_role}
+        for manager in MANAGERS
+        if host in (groups.get(manager.host_group) or [])
+    ]

@@ -1,0 +1,173 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Variables with keys of their own: the keys that a role documents are those that its check knows."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import limits, policy
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam import settings as iam_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import elastic, gateway, partitions
+
+ROLES = Path(__file__).resolve().parents[2] / "roles"
+
+# Maps whose keys are an operator's own, or those of another program.
+MAPS = {
+    *(
+        "accelerator_allotment",
+        "gpu_hold_not",
+        "iam_accounts_names",
+        "slurm_cluster_settings",
+        "slurm_cluster_cgroup_settings",
+        "slurm_cluster_node_settings",
+    ),
+    *("slurm_database_settings", "slurm_node_copies", "udocker_settings"),
+}
+USER = [*limits.keys(limits.GROUP), "per_job"]
+PER_JOB = limits.keys(limits.JOB)
+# Variable and the keys on the way down, to the keys that a check knows there.
+KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
+    ("slurm_cluster_partitions",): partitions.KNOWN,
+    ("slurm_cluster_cloud_nodes",): elastic.KEYS,
+    ("slurm_cluster_cloud_nodes", "server"): elastic.SERVER_KEYS,
+    ("slurm_cluster_policy",): policy.KEYS,
+    ("slurm_cluster_policy", "accounts"): policy.ACCOUNT_KEYS,
+    ("slurm_cluster_policy", "accounts", "limits"): [*USER, "per_user"],
+    ("slurm_cluster_policy", "accounts", "limits", "per_job"): PER_JOB,
+    ("slurm_cluster_policy", "accounts", "limits", "per_user"): USER,
+    ("slurm_cluster_policy", "accounts", "limits", "per_user", "per_job"): PER_JOB,
+    ("slurm_cluster_policy", "accounts", "users"): policy.USER_KEYS,
+    ("slurm_cluster_policy", "accounts", "users", "limits"): USER,
+    ("slurm_cluster_policy", "accounts", "users", "limits", "per_job"): PER_JOB,
+    ("slurm_cluster_policy", "qos"): policy.QOS_KEYS,
+    ("slurm_cluster_policy", "qos", "limits"): [*limits.keys(limits.GROUP), "per_job", "per_user", "per_account"],
+    ("slurm_cluster_policy", "qos", "limits", "per_job"): PER_JOB,
+    ("slurm_cluster_policy", "qos", "limits", "per_user"): limits.keys(limits.QOS["per_user"]),
+    ("slurm_cluster_policy", "qos", "limits", "per_account"): limits.keys(limits.QOS["per_account"]),
+    ("slurm_cluster_policy", "partitions"): policy.PARTITION_KEYS,
+    ("slurm_gateway_accounts",): gateway.KEYS,
+    ("oidc_proxy_providers",): oidc_settings.PROVIDER_DEFAULTS,
+    ("oidc_proxy_backends",): oidc_settings.BACKEND_DEFAULTS,
+    ("iam_accounts_groups",): iam_settings.GROUP_KEYS,
+    ("opennebula_pci_templates",): opennebula_plan.TEMPLATE_KEYS,
+    ("opennebula_pci_quotas",): opennebula_plan.QUOTA_KEYS,
+}
+
+Option = t.Dict[str, t.Any]
+
+
+def variables() -> dict[str, Option]:
+    """The options of all roles, by name."""
+    found: dict[str, Option] = {}
+    for path in sorted(ROLES.glob("*/meta/argument_specs.yml")):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            found.update(entry.get("options") or {})
+    return found
+
+
+def below(way: tuple[str, ...], option: Option) -> t.Iterator[tuple[tuple[str, ...], dict[str, Option]]]:
+    """All dictionaries of options in a variable, each with the way to it."""
+    if option.get("options"):
+        yield way, option["options"]
+        for key, inner in option["options"].items():
+            yield from below((*way, key), inner)
+
+
+def type_of(option: Option) -> str:
+    return f"{option['type']} of {option['elements']}" if "elements" in option else str(option["type"])
+
+
+def test_the_documented_keys_are_those_that_the_checks_know() -> None:
+    documented = {way: sorted(keys) for name, option in variables().items() for way, keys in below((name,), option)}
+    checked = {name for name, *_way in KNOWN}
+    assert {way: keys for way, keys in documented.items() if way[0] in checked} == {way: sorted(keys) for way, keys in KNOWN.items()}
+
+
+def test_a_variable_with_keys_documents_them() -> None:
+    structured = {
+        name
+        for name, option in variables().items()
+        if option["type"] in ("dict", "raw") or option.get("elements") in ("dict", "raw")
+        if not option.get("options")
+    }
+    assert structured == MAPS
+
+
+def test_every_key_says_what_it_is() -> None:
+    """And a required one has no default."""
+    keys = [(way, key, inner) for name, option in variables().items() for way, own in below((name,), option) for key, inner in own.items()]
+    assert [(*way, key) for way, key, inner in keys if not inner.get("description") or not inner.get("type")] == []
+    assert [(*way, key) for way, key, inner in keys if inner.get("required") and "default" in inner] == []
+
+
+def test_keys_of_a_partition_are_of_the_documented_type() -> None:
+    documented = {name: type_of(option) for name, option in variables()["slurm_cluster_partitions"]["options"].items()}
+    assert documented == {key.name: key.type for key in partitions.KEYS}
+
+
+@pytest.mark.parametrize(
+    ("variable", "known"),
+    [("oidc_proxy_providers", oidc_settings.PROVIDER_DEFAULTS), ("oidc_proxy_backends", oidc_settings.BACKEND_DEFAULTS)],
+)
+def test_keys_of_the_front_are_of_the_documented_type_and_default(variable: str, known: t.Mapping[str, t.Any]) -> None:
+    types = {bool: "bool", int: "int", str: "str", list: "list of str", dict: "dict"}
+    for name, option in variables()[variable]["options"].items():
+        assert type_of(option) == types[type(known[name])], name
+        assert option.get("default", known[name] if not known[name] else None) == known[name], name
+
+
+def test_flags_of_a_qos_are_the_documented_ones() -> None:
+    assert variables()["slurm_cluster_policy"]["options"]["qos"]["options"]["flags"]["choices"] == [*policy.FLAGS]
+
+
+def test_ansible_leaves_checked_variables_to_the_role() -> None:
+    """Its validation would print the whole specification, for every host, before the role's one sentence."""
+    own = {name for name, *_way in KNOWN} - {"slurm_gateway_accounts"}  # slurm_cluster checks that one, in an earlier play
+    assert {name for name, option in variables().items() if option.get("options") and "raw" in type_of(option)} == own
+
+
+@pytest.mark.parametrize(
+    ("given", "sentences"),
+    [
+        ({"name": "a", "cpus": 1}, []),
+        ({"nmae": "a"}, ["x has the unknown key 'nmae' (did you mean name?)."]),
+        ({"zzz": 1, 7: 2}, ["x has the unknown key 'zzz' (known: name, cpus).", "x has the unknown key 7 (known: name, cpus)."]),
+        (
+            {None: 1, "k" * 5000: 1},
+            ["x has the unknown key None (known: name, cpus).", f"x has the unknown key '{'k' * 56}... (known: name, cpus)."],
+        ),
+    ],
+)
+def test_unknown_keys_are_refused_by_one_sentence_each(given: dict[t.Any, t.Any], sentences: list[str]) -> None:
+    assert unknown_keys("x", given, ("name", "cpus")) == sentences
+
+
+class LazyList(t.List[t.Any]):
+    """As ansible-core 2.19 and later pass lists to filters."""
+
+
+class LazyDict(t.Dict[str, t.Any]):
+    """The same."""
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (LazyList(["secret"]), "a list"),
+        (LazyDict(key="secret"), "a dictionary"),
+        ((), "a list"),
+        ({1}, "a set"),
+        (None, "None"),
+        (1.5, "1.5"),
+    ],
+)
+def test_a_value_in_a_sentence_is_short_and_without_content(value: t.Any, words: str) -> None:
+    assert shown(value) == words

@@ -1,0 +1,91 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""One host for two managers: SLURM runs jobs on a GPU of the KVM host that OpenNebula does not offer. A test begins with what the one
+before left."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from opennebula_site import OFFERED, SKIP, recap
+
+# The devices of kvm1 as the simulator numbers them; SLURM gets the A100 that is not bound to vfio-pci.
+MINE = "0000:02:00.0"
+THEIRS = ["0000:01:00.0", "0000:03:00.0", "0009:01:00.0"]
+SLURM = "playbooks/slurm.yml"
+OPENNEBULA = "playbooks/opennebula.yml"
+
+
+def write(site, allotment):
+    """The site's second inventory: the front end is SLURM's controller, too, and the KVM host its node."""
+    inventory = {
+        "all": {
+            "vars": {
+                "slurm_cluster_name": "shared",
+                "slurm_cluster_partitions": [{"name": "batch", "default": True}],
+                "slurm_cluster_policy": {"accounts": [{"name": "physics", "users": ["ada"]}]},
+            },
+            "children": {
+                "slurm_controllers": {"hosts": {"front": {}}},
+                "slurm_databases": {"hosts": {"front": {}}},
+                "slurm_nodes": {"hosts": {"kvm1": allotment}, "vars": {"slurm_cluster_device_root": "/var/lib/gpu_simulator"}},
+            },
+        }
+    }
+    (site.state / "shared.json").write_text(json.dumps(inventory))
+    return {"inventories": ("hosts.yml", str(site.state / "shared.json"))}
+
+
+def shared(slurm, opennebula):
+    return {"accelerator_allotment": {"slurm": {"devices": slurm}, "opennebula": {"devices": opennebula}}}
+
+
+@pytest.mark.parametrize("playbook", [SLURM, OPENNEBULA])
+def test_without_an_allotment_it_is_refused_before_a_host_is_contacted(site, playbook):
+    said = " ".join(site.playbook(playbook, succeeds=False, **write(site, {})).split())
+    assert (
+        "kvm1 is in slurm_nodes and opennebula_hosts, but nothing says which of them owns which device: set accelerator_allotment" in said
+    )
+    assert "Gathering" not in said and "changed=1" not in said
+
+
+def test_a_users_job_gets_slurms_gpu_and_machines_get_the_others(site):
+    options = write(site, shared([MINE], THEIRS))
+    for host in ("front", "kvm1"):
+        site.out(host, "id ada || useradd -u 2001 ada")
+    site.playbook(SLURM, **options)
+    assert site.out("front", "scontrol --oneliner show node kvm1 | grep -o ' Gres=[^ ]*'").split() == ["Gres=gpu:a100:1"]
+    job = "runuser -u ada -- srun --chdir=/tmp --gres=gpu:a100:1"
+    assert site.out("front", f"{job} sh -c 'echo $CUDA_VISIBLE_DEVICES'").split() == ["0"]
+    # No second one, and none of OpenNebula's.
+    refused = site.out("front", f"{job.replace(':1', ':2')} true 2>&1 || true")
+    assert "Requested node configuration is not available" in refused
+    site.playbook(OPENNEBULA, *SKIP, **options)
+    assert site.shown() == OFFERED
+
+
+def test_a_second_run_of_both_changes_nothing(site):
+    options = write(site, shared([MINE], THEIRS))
+    for playbook, words in ((SLURM, ()), (OPENNEBULA, SKIP)):
+        said = site.playbook(playbook, *words, **options)
+        assert "changed=0" in recap(said, "front") and "changed=0" in recap(said, "kvm1"), said[-4000:]
+
+
+def test_a_gpu_is_not_taken_from_a_running_job(site):
+    number = site.out("front", "runuser -u ada -- sbatch --parsable --chdir=/tmp --gres=gpu:a100:1 --wrap 'sleep 300'").strip()
+    site.until("front", f"squeue --noheader --format=%T --jobs={number}", "RUNNING")
+    said = " ".join(site.playbook(SLURM, succeeds=False, **write(site, shared([], [*THEIRS, MINE]))).split())
+    assert f"Node kvm1 would change from gpu:a100:1 to no GPU while job {number} of ada is on it" in said
+    assert site.out("front", f"squeue --noheader --format=%T --jobs={number}").strip() == "RUNNING"
+    site.out("front", f"scancel {number}")
+
+
+def test_without_jobs_the_allotment_moves_it(site):
+    site.until("front", "squeue --noheader | wc -l", "0")
+    options = write(site, shared([], [*THEIRS, MINE]))
+    site.playbook(SLURM, **options)
+    assert "Gres=(null)" in site.out("front", "scontrol --oneliner show node kvm1")
+    # The host's driver still has it, so no machine may get it yet.
+    site.playbook(OPENNEBULA, *SKIP, **options)
+    assert site.shown() == OFFERED
