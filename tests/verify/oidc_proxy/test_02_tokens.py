@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 
 import pytest
@@ -124,3 +125,28 @@ def test_tls_has_forward_secrecy(cluster: Cluster):
         raise AssertionError("no cipher with forward secrecy is offered in TLS 1.2")
     for cipher in ("AES128-SHA", "AES256-GCM-SHA384", "ECDHE-RSA-AES128-SHA", "ECDHE-ECDSA-AES128-SHA", "DHE-RSA-AES128-GCM-SHA256"):
         assert cluster.run("idp", ask.format(f"{cipher}:@SECLEVEL=0", cipher)).stdout.strip() == "0", cipher
+
+
+# Status and body that a user of the front gets by the loopback: port, name, path.
+BY_LOOPBACK = """
+import http.client, json, ssl, sys
+port, name, path = sys.argv[1:]
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+kind, more = (http.client.HTTPSConnection, {"context": context}) if port == "443" else (http.client.HTTPConnection, {})
+connection = kind("127.0.0.1", int(port), timeout=20, **more)
+connection.request("GET", path, headers={"Host": name})
+answer = connection.getresponse()
+print(json.dumps([answer.status, answer.read().decode(errors="replace")]))
+"""
+
+
+@pytest.mark.parametrize("path", ["/server-status", "/server-status?auto", "/server-status/", "//server-status"])
+def test_a_user_of_the_front_does_not_see_the_requests_of_others(cluster: Cluster, path: str):
+    """Apache's own page of requests, with the codes in them, was shown to all that came by the loopback."""
+    for port in ("80", "443"):
+        for name in ("127.0.0.1", "localhost", "front.site.test"):
+            curl(cluster, "https://front.site.test/web/?code=of-somebody-else")
+            words = f"{shlex.quote(BY_LOOPBACK)} {port} {name} {shlex.quote(path)}"
+            status, body = json.loads(cluster.out("front", f"runuser --user nobody -- python3 -c {words}"))
+            assert status >= 300 and "of-somebody-else" not in body and "Scoreboard" not in body, (port, name, status, body[:500])
