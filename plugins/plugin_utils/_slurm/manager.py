@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.deephdc.accelerators.plugins.module_utils._model import promises
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import promises, units
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import releases as slurm_releases
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
@@ -58,6 +58,21 @@ def unfit(site: Site, host: str, recorded: t.Sequence[dict[str, t.Any]]) -> list
     allotment = site.hostvars[host].get(_allotment.VARIABLE)
     present, before = (_allotment.owned(devices, allotment, NAME) for devices in (site.facts(host).get("accelerators") or [], recorded))
     return promises.with_lost(present, before, host)[1]
+
+
+def open_to_jobs(host: str, accelerators: t.Sequence[dict[str, t.Any]], allotment: t.Any) -> list[Finding]:
+    """What jobs of a node can open although it is not SLURM's: SLURM denies them only the devices that it has."""
+    own = units.units(_allotment.owned(accelerators, allotment, NAME))
+    found = []
+    for unit in units.units(accelerators):
+        if unit not in own:
+            device = unit.uuid if unit.is_mig and unit.uuid else unit.pci_address
+            remedy = "list it for slurm, or give it to virtual machines and bind it to vfio-pci (pci_passthrough)"
+            sentence = (
+                f"jobs of SLURM on {host} can open the {unit.type} {device}, which {_allotment.VARIABLE} does not give to SLURM: {remedy}."
+            )
+            found.append(Finding("division", sentence, host, device, remedy))
+    return found
 
 
 def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
@@ -113,7 +128,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         errors += _allotment.missing_errors(host, there, allotment, NAME)
     errors += slurm_inventory.locked_out({host: words for host, words in logins.items() if words}, exempt)
     if errors:
-        more = {"names": {}, "controllers": [], "release": "", "guarded": [], "ssh_groups": [], "elastic": []}
+        more = {"names": {}, "controllers": [], "release": "", "guarded": [], "ssh_groups": [], "elastic": [], "open_to_jobs": {}}
         return {**slurm_plan.nothing(errors, []), **more}
     names = {host: str(own["hostname"]) for host, own in facts.items()}
     nodes = []
@@ -149,9 +164,11 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     planned = slurm_plan.plan(whole, members, by_name, before, present, recorded_sharing(record), cloud)
     warnings = planned["warnings"] + slurm_releases.installed_warnings(installed, controller)
     hosts = {name: host for host, name in names.items()}
+    opened = {host: open_to_jobs(host, facts[host]["accelerators"], allotment) for host, allotment in allotments.items() if allotment}
+    findings = [{**found, "host": hosts.get(found["host"], found["host"])} for found in planned["findings"]]
     return {
         **planned,
-        "findings": [{**found, "host": hosts.get(found["host"], found["host"])} for found in planned["findings"]],
+        "findings": findings + [found.as_dict() for of_host in opened.values() for found in of_host],
         "offers": {hosts[name]: units for name, units in planned["offers"].items()},
         "warnings": warnings,
         "names": names,
@@ -160,4 +177,5 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         "guarded": guarded,
         "ssh_groups": exempt,
         "elastic": slurm_elastic.hooks(cluster.get("cloud_nodes") or []),
+        "open_to_jobs": {host: [found.sentence for found in of_host] for host, of_host in opened.items() if of_host},
     }

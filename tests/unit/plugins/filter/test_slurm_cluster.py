@@ -11,7 +11,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.deephdc.accelerators.plugins.filter.slurm_cluster import FilterModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import jobs as slurm_jobs
-from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu, mig_gpu
 
 FILTERS = FilterModule().filters()
 GROUPS = {
@@ -370,7 +370,27 @@ def test_devices_of_another_manager_are_not_slurms(hostvars):
     hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
     found = plan(hostvars)
     assert found["errors"] == [] and " Gres=gpu:a100:1 " in node_lines(found)[0]
-    assert "0000:02:00.0" not in json.dumps(found)
+    assert "0000:02:00.0" not in json.dumps({**found, "findings": [], "open_to_jobs": {}})
+
+
+def test_what_jobs_can_open_although_it_is_not_slurms_is_told(hostvars):
+    """SLURM denies its jobs only the devices that it has."""
+    assert plan(hostvars)["open_to_jobs"] == {}, "without an allotment all is SLURM's"
+    hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
+    found = plan(hostvars)
+    ((host, (sentence,)),) = found["open_to_jobs"].items()
+    assert host == "gpu1" and sentence.startswith("jobs of SLURM on gpu1 can open the a100 0000:02:00.0, which accelerator_allotment")
+    assert [one for one in found["findings"] if one["layer"] == "division" and one["device"] == "0000:02:00.0" and one["host"] == "gpu1"]
+    for driver in ("vfio-pci", None):
+        hostvars["gpu1"]["ansible_facts"]["accelerators"][1] = gpu(1, driver=driver, device_files=[])
+        assert plan(hostvars)["open_to_jobs"] == {}
+
+
+def test_an_instance_of_another_manager_can_be_opened_by_jobs_too(hostvars):
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [mig_gpu(0, ["1g.5gb", "2g.10gb"])]
+    hostvars["gpu1"]["accelerator_allotment"] = {"slurm": {"devices": ["MIG-0-0"]}, "opennebula": {"devices": []}}
+    (sentence,) = plan(hostvars)["open_to_jobs"]["gpu1"]
+    assert "the a100_2g.10gb MIG-0-1, which" in sentence
 
 
 def test_a_device_given_to_another_manager_is_not_lost_but_one_of_slurms_is(hostvars):
