@@ -37,8 +37,9 @@ holders:
   contains:
     managers:
       description: >-
-        What each manager did, V(held), V(kept) where an administrator had taken the host away before, or V(pending) where a run was killed
-        before that was known. Empty where the file can't be read or an earlier version wrote it.
+        What each manager did, V(held), V(kept) where an administrator had taken the host away before, V(none) where the manager had no such
+        host, or V(pending) where a run ended before the host was held in all of them.
+        Empty where the file can't be read or an earlier version wrote it.
       type: dict
     former:
       description: Whether an earlier version wrote it.
@@ -61,7 +62,7 @@ FORMER = {
     "pci_passthrough": "var/lib/deephdc/pci_passthrough_drained",
 }
 HOLDER = re.compile(r"[a-z][a-z0-9_]*\Z")
-STATES = ("pending", "held", "kept")
+STATES = ("pending", "held", "kept", "none")
 
 
 def managers(path: str) -> dict:

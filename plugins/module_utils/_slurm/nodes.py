@@ -12,6 +12,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.hostli
 
 # What begins a reason that the collection gave for unfit hardware, and takes back by itself.
 MARK = "accelerators: "
+# What begins a reason by which the role gpu_hold knows the nodes that it holds, and takes back by itself.
+HOLD_MARK = "gpu_hold:"
 # What slurmctld itself gives as reason when a node's devices are fewer than configured.
 SLURM_REASON = re.compile(r"gres/\w+ count")
 # Why slurmctld itself takes a node for DOWN, until it registers.
@@ -122,6 +124,8 @@ def reason_errors(variable: str, reason: t.Any) -> list[str]:
         return [f"{variable} must be one line of text."]
     if ours({"reason": reason.strip()}):
         return [f"{variable} begins like the reasons that the playbook slurm takes back by itself: word it otherwise."]
+    if reason.strip().startswith(HOLD_MARK):
+        return [f"{variable} begins with '{HOLD_MARK}', by which the role gpu_hold knows the nodes that it holds: word it otherwise."]
     return []
 
 

@@ -60,6 +60,18 @@ def in_use(cluster: Cluster) -> Iterator[None]:
     cluster.out("gpu1", "/root/own_boots undo; rm -f /root/calls /root/job /root/card_fell_off /usr/local/sbin/modprobe")
 
 
+def test_a_host_that_an_earlier_run_left_held_is_named_where_it_is_not_given_back(cluster: Cluster):
+    before = boot(cluster)
+    cluster.out("gpu1", f"install -D /dev/null {HELD}")
+    said = told(cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_reboot": False}))
+    sentence = f"gpu1 stays held for nvidia_driver, as an earlier run left it ({HELD}):"
+    assert f"{sentence} reboot it, then run the playbook gpu_hosts again, which gives it back." in said
+    said = told(cluster.playbook(PLAYBOOK, "--tags", "mig", variables=VARIABLES))
+    assert f"{sentence} run the playbook gpu_hosts without tags, which completes that run and gives the host back." in said
+    cluster.out("gpu1", f"rm {HELD}")
+    assert calls(cluster) == [] and boot(cluster) == before
+
+
 def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
     before = boot(cluster)
     cluster.out("gpu1", "touch /root/job")

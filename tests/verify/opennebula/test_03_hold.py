@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
 from opennebula_site import Site
@@ -44,6 +45,7 @@ class Holds:
         succeeds: bool = True,
         check: bool = False,
         killed: bool = False,
+        inventory: dict[str, object] | None = None,
         **variables: object,
     ) -> str:
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
@@ -51,8 +53,12 @@ class Holds:
             file.flush()
             # As the front end sees it.
             extra = {"opennebula_pci_endpoint": endpoint} if endpoint else {}
-            if not killed:
-                return " ".join(self.site.playbook(file.name, *(["--check"] if check else []), succeeds=succeeds, variables=extra).split())
+            with tempfile.NamedTemporaryFile("w", suffix=".yml") as more:
+                json.dump({"all": {"children": inventory or {}}}, more)
+                more.flush()
+                options = {"succeeds": succeeds, "variables": extra, "inventories": ("hosts.yml", more.name)}
+                if not killed:
+                    return " ".join(self.site.playbook(file.name, *(["--check"] if check else []), **options).split())
 
             def kill(line, process):
                 if line.startswith("TASK [") and "Disturb the host" in line:
@@ -70,6 +76,9 @@ class Holds:
     def holders(self) -> list[str]:
         return self.site.out("kvm1", f"ls {HELD} 2>/dev/null || true").split()
 
+    def managers(self) -> dict[str, str]:
+        return json.loads(self.site.out("kvm1", f"cat {HELD}/nvidia_driver"))["managers"]
+
     def terminate(self, machine: str) -> None:
         self.site.out(
             "front", f"python3 -c 'import xmlrpc.client as x; x.ServerProxy(\"http://127.0.0.1:2633/RPC2\").stand_in.terminate({machine})'"
@@ -86,6 +95,13 @@ def holds(site: Site):
     yield found
     site.out("kvm1", f"rm -rf {HELD}")
     site.one("one.host.update(0, 'DEEPHDC_HELD=\"\"', 1); one.host.status(0, 0)")
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> str:
+    """Tasks of a site whose users need the host."""
+    (tmp_path / "refuse.yml").write_text("[{ansible.builtin.fail: {msg: it is needed}}]", encoding="utf-8")
+    return str(tmp_path / "refuse.yml")
 
 
 def start(site: Site) -> str:
@@ -119,8 +135,7 @@ def test_a_machine_that_runs_is_waited_for_and_named(site, holds):
         holds.terminate(machine)
     holds.run("main", gpu_hold_why="new GPU driver")
     assert holds.state() == (DISABLED, "gpu_hold: nvidia_driver (new GPU driver)")
-    noted = json.loads(site.out("kvm1", f"cat {HELD}/nvidia_driver"))
-    assert noted["managers"] == {"opennebula": "held"}
+    assert holds.managers() == {"opennebula": "held"}
     holds.run("release")
     assert holds.state() == (MONITORED, "") and holds.holders() == []
 
@@ -142,9 +157,13 @@ def test_a_host_that_an_administrator_disabled_stays_so(site, holds):
     assert holds.state() == (DISABLED, "") and holds.holders() == []
 
 
-def test_the_last_of_two_roles_gives_the_host_back(holds):
+def test_the_last_of_two_roles_gives_the_host_back(holds, refusing):
     holds.run("main")
     holds.run("main", holder="pci_passthrough")
+    # A role that can't hold it does not give it back for the other.
+    said = holds.run("main", succeeds=False, gpu_hold_tasks=refusing, holder="gpu_check")
+    assert "It stays held for nvidia_driver, pci_passthrough." in said and "It was given back" not in said
+    assert holds.state()[0] == DISABLED and holds.holders() == ["nvidia_driver", "pci_passthrough"]
     assert "kvm1 is not given back yet: pci_passthrough holds it, too" in holds.run("release")
     assert holds.state()[0] == DISABLED and holds.holders() == ["pci_passthrough"]
     holds.run("release", holder="pci_passthrough")
@@ -156,13 +175,34 @@ def test_a_killed_run_is_completed_by_the_next(site, holds):
     assert holds.state()[0] == DISABLED and holds.holders() == ["nvidia_driver"]
     # It stays held where the next run can't hold it again, as it may be half changed.
     said = holds.run("main", succeeds=False, endpoint="http://localhost:9/RPC2")
-    assert "It stays held, as it was before." in said and holds.holders() == ["nvidia_driver"]
+    assert "It stays held, as it was before, because it may be half changed" in said and holds.holders() == ["nvidia_driver"]
     holds.run("main", "release")
     assert holds.state() == (MONITORED, "") and holds.holders() == []
     # And the file of an earlier version.
     site.out("kvm1", "install -D /dev/null /var/lib/deephdc/pci_passthrough_drained")
     holds.run("release", holder="pci_passthrough")
     site.out("kvm1", "test ! -e /var/lib/deephdc/pci_passthrough_drained")
+
+
+def test_a_front_end_that_does_not_answer_is_named_and_the_next_run_goes_on(site, holds, refusing):
+    gone = {"local_hosts": {"hosts": {"front": {"ansible_host": "gone"}}}}
+    said = holds.run("main", "disturbed", succeeds=False, inventory=gone)
+    sentence = "The front end front of OpenNebula does not answer: bring it up, or mend the way to it, then run again."
+    assert f"kvm1 is left as it is, because nvidia_driver can't hold it: {sentence} It was not given back to its users, see above" in said
+    assert f"kvm1 is not given back to the users of opennebula: {sentence}" in said
+    assert "TASK [Disturb the host]" not in said
+    assert holds.managers() == {"opennebula": "pending"}
+    # Nothing was changed, so the next run gives it back where it can't hold it either.
+    said = holds.run("main", succeeds=False, gpu_hold_tasks=refusing)
+    assert "It was given back to its users." in said and holds.holders() == [] and holds.state() == (MONITORED, "")
+
+
+def test_a_manager_without_the_host_is_recorded_so(site, holds):
+    """No slurmd is there."""
+    holds.run("main", inventory={"slurm_nodes": {"hosts": {"kvm1": {}}}})
+    assert holds.managers() == {"slurm": "none", "opennebula": "held"} and holds.state()[0] == DISABLED
+    said = holds.run("release")
+    assert "was held in" not in said and holds.holders() == [] and holds.state() == (MONITORED, "")
 
 
 def test_a_host_that_is_named_with_a_reason_is_not_held(site, holds):

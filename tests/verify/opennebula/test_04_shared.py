@@ -72,6 +72,36 @@ def test_a_second_run_of_both_changes_nothing(site):
         assert "changed=0" in recap(said, "front") and "changed=0" in recap(said, "kvm1"), said[-4000:]
 
 
+def test_both_managers_get_no_new_work_before_one_is_waited_for_and_each_gives_back(site, tmp_path):
+    number = site.out("front", "runuser -u ada -- sbatch --parsable --chdir=/tmp --gres=gpu:a100:1 --wrap 'sleep 300'").strip()
+    site.until("front", f"squeue --noheader --format=%T --jobs={number}", "RUNNING")
+
+    def play(entry, **options):
+        task = {
+            "ansible.builtin.include_role": {"name": "deephdc.accelerators.gpu_hold", "tasks_from": entry},
+            "vars": {"gpu_hold_holder": "nvidia_driver", "gpu_hold_wait": 0.05},
+        }
+        (tmp_path / "hold.json").write_text(json.dumps([{"hosts": "kvm1", "gather_facts": False, "tasks": [task]}]))
+        return " ".join(site.playbook(str(tmp_path / "hold.json"), **options, **write(site, shared([MINE], THEIRS))).split())
+
+    def states():
+        return site.one("print(one.host.info(0).STATE)"), "DRAIN" in site.out("front", "scontrol --oneliner show node kvm1")
+
+    said = play("main", succeeds=False)
+    assert f"there still is job {number} of ada" in said and "It was given back to its users." in said
+    assert said.index("opennebula_host : Disable the host") < said.rindex("slurm_node : Stop where jobs are left")
+    assert states() == ("2", False)
+    # One that can't be asked does not keep the other from giving the host back.
+    site.out("front", f"scancel {number}")
+    site.until("front", "squeue --noheader | wc -l", "0")
+    said = play("main", succeeds=False, variables={"opennebula_pci_endpoint": "http://localhost:9/RPC2"})
+    assert "kvm1 is not given back to the users of opennebula: " in said and states() == ("2", False)
+    play("main")
+    assert states() == ("4", True)
+    play("release")
+    assert states() == ("2", False)
+
+
 def test_a_gpu_is_not_taken_from_a_running_job(site):
     number = site.out("front", "runuser -u ada -- sbatch --parsable --chdir=/tmp --gres=gpu:a100:1 --wrap 'sleep 300'").strip()
     site.until("front", f"squeue --noheader --format=%T --jobs={number}", "RUNNING")

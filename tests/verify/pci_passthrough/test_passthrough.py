@@ -86,7 +86,7 @@ def test_refused_with_the_reasons_before_anything_is_changed(machine, passthroug
 
 def test_a_run_that_is_killed_before_the_reboot_is_finished_by_the_next(machine, passthrough):
     def kill(line: str, process: subprocess.Popen[str]) -> None:
-        if line.startswith("TASK [") and "pci_passthrough : Reboot]" in line:
+        if line.startswith("TASK [") and "pci_passthrough : Reboot the host" in line:
             os.killpg(process.pid, signal.SIGKILL)
 
     before = machine.boot()

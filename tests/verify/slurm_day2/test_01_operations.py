@@ -65,6 +65,9 @@ def test_draining_waits_for_jobs_and_ends_none(cluster: Cluster):
 def test_a_request_without_reason_is_refused(cluster: Cluster):
     output = cluster.playbook("playbooks/slurm_drain.yml", "--limit", "gpu1", succeeds=False)
     assert "slurm_drain_reason is not set" in told(output)
+    variables = {"slurm_drain_reason": "gpu_hold: mine"}
+    output = cluster.playbook("playbooks/slurm_drain.yml", "--limit", "gpu1", variables=variables, succeeds=False)
+    assert "slurm_drain_reason begins with 'gpu_hold:'" in told(output)
 
 
 def test_resuming_brings_back_what_can_be_and_names_the_rest(cluster: Cluster):
@@ -149,7 +152,7 @@ def test_a_node_gets_another_driver_when_its_jobs_have_ended(cluster: Cluster, r
             cluster.until(CONTROLLER, "sinfo -h -n gpu1 -p all -o '%T %E'", f"draining {HELD}")
             seen.append(cluster.out(CONTROLLER, f"squeue -h -j {job} -o %T"))
             tell(cluster, "gpu1", job)
-        elif line.startswith("TASK [deephdc.accelerators.nvidia_driver : Reboot]") and not seen[1:]:
+        elif line.startswith("TASK [deephdc.accelerators.nvidia_driver : Reboot the host") and not seen[1:]:
             seen.append(states(cluster)["gpu1"])
 
     # These tags alone, as the hold gives its own to what it includes.
@@ -173,13 +176,27 @@ def test_a_node_gets_another_driver_when_its_jobs_have_ended(cluster: Cluster, r
     cluster.out(CONTROLLER, "scontrol update NodeName=gpu2 State=RESUME")
 
 
+def holding(cluster: Cluster, directory: Path, *entries: str) -> str:
+    """What a role says that disturbs gpu2 by itself."""
+    tasks = [
+        {
+            "ansible.builtin.include_role": {"name": "deephdc.accelerators.gpu_hold", "tasks_from": entry},
+            "vars": {"gpu_hold_holder": "nvidia_driver"},
+        }
+        for entry in entries
+    ]
+    play = directory / "hold.json"
+    play.write_text(json.dumps([{"hosts": "gpu2", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
+    return told(cluster.playbook(str(play)))
+
+
 def test_a_killed_run_is_completed_and_what_an_administrator_took_away_stays_away(
     cluster: Cluster, rebooting: None, gpu_hosts: tuple[str, str], tmp_path: Path
 ):
     """gpu1 is held and the run ends before its reboot; gpu2 is down for a reason."""
 
     def kill(line: str, process: subprocess.Popen[str]) -> None:
-        if line.startswith("TASK [deephdc.accelerators.nvidia_driver : Reboot]"):
+        if line.startswith("TASK [deephdc.accelerators.nvidia_driver : Reboot the host"):
             os.killpg(process.pid, signal.SIGKILL)
 
     run = ("--tags", "nvidia_driver", "--limit", "gpu1")
@@ -197,16 +214,7 @@ def test_a_killed_run_is_completed_and_what_an_administrator_took_away_stays_awa
     # As long as slurmd registers, slurmctld takes back what an administrator set down.
     cluster.out("gpu2", "systemctl stop slurmd")
     cluster.out(CONTROLLER, "scontrol update NodeName=gpu2 State=DOWN Reason='fan is loud'")
-    tasks = [
-        {
-            "ansible.builtin.include_role": {"name": "deephdc.accelerators.gpu_hold", "tasks_from": entry},
-            "vars": {"gpu_hold_holder": "nvidia_driver"},
-        }
-        for entry in ("main", "release")
-    ]
-    play = tmp_path / "hold.json"
-    play.write_text(json.dumps([{"hosts": "gpu2", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
-    said = told(cluster.playbook(str(play)))
+    said = holding(cluster, tmp_path, "main", "release")
     assert "the node gpu2 was taken away already and keeps its reason: fan is loud" in said
     cluster.out("gpu2", "systemctl start slurmd")
     cluster.until(CONTROLLER, "scontrol -o show node gpu2", "State=IDLE+DRAIN ")
@@ -314,6 +322,14 @@ def test_a_node_that_is_gone_is_removed_and_cleaned_when_it_is_back(cluster: Clu
     assert cluster.out("gpu2", "dpkg-query -W -f '${Status}' slurmd") == "install ok installed"
     assert cluster.out(CONTROLLER, "sacctmgr -P -n show associations") == accounts
     assert changed(cluster.playbook("playbooks/slurm_remove_node.yml", variables=variables)) == []
+
+
+def test_a_host_that_is_no_node_has_no_jobs_to_wait_for(cluster: Cluster, tmp_path: Path):
+    """slurmd is installed there."""
+    assert "gpu2: SLURM has no node gpu2; no job runs there." in holding(cluster, tmp_path, "main")
+    assert json.loads(cluster.out("gpu2", "cat /var/lib/deephdc/held/nvidia_driver"))["managers"] == {"slurm": "none"}
+    holding(cluster, tmp_path, "release")
+    cluster.out("gpu2", "test ! -e /var/lib/deephdc/held/nvidia_driver")
 
 
 def test_a_removed_node_can_be_added_again(cluster: Cluster):

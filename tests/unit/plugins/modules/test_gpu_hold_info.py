@@ -30,8 +30,8 @@ def test_a_host_that_nothing_holds(holders):
 
 
 def test_what_each_holder_noted(holders):
-    noted = {"held/nvidia_driver": _gpu_hold.record("nvidia_driver", {"slurm": "held", "opennebula": "kept"})}
-    assert holders(noted) == {"nvidia_driver": {"managers": {"slurm": "held", "opennebula": "kept"}, "former": False}}
+    noted = {"held/nvidia_driver": _gpu_hold.record("nvidia_driver", {"slurm": "held", "opennebula": "kept", "other": "none"})}
+    assert holders(noted) == {"nvidia_driver": {"managers": {"slurm": "held", "opennebula": "kept", "other": "none"}, "former": False}}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"managers": []}', '{"managers": {"slurm": "perhaps"}}'])
