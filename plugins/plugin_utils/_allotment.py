@@ -28,13 +28,16 @@ class Manager(t.Protocol):
     """What is needed here of an entry of _managers.MANAGERS."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the allotment calls it."""
 
     @property
-    def host_group(self) -> str: ...
+    def host_group(self) -> str:
+        """The group of its hosts."""
 
     @property
-    def takes(self) -> str: ...
+    def takes(self) -> str:
+        """Which driver must have its devices: "driver" or "vfio"."""
 
 
 def errors(allotments: t.Mapping[str, t.Any], managers: t.Sequence[Manager], groups: t.Mapping[str, t.Sequence[str]]) -> list[Finding]:
