@@ -20,7 +20,9 @@ def pci_passthrough_plan(
     divided: t.Any = None,
     allotment: t.Any = None,
 ) -> dict[str, t.Any]:
-    return passthrough_plan.plan(accelerators, iommu, wanted, console, host, divided, _managers.owned_by_machines(allotment))
+    owned, wrong = _managers.owned_by_machines(accelerators, allotment, host)
+    found = passthrough_plan.plan(accelerators, iommu, wanted, console, host, divided, owned)
+    return {**found, "errors": wrong or found["errors"]}
 
 
 class FilterModule:

@@ -79,9 +79,9 @@ def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequenc
 
 
 def site_check_allotments(hostvars: t.Any, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """What is wrong with the variable accelerator_allotment of the managers' hosts, one sentence each."""
-    hosts = {host for manager in _managers.MANAGERS for host in groups.get(manager.host_group) or ()}
-    allotments = {host: hostvars[host].get(_allotment.VARIABLE) for host in hosts if _allotment.VARIABLE in hostvars.raw_get(host)}
+    """What is wrong with the variable accelerator_allotment of all hosts, one sentence each."""
+    hosts = [host for host in groups["all"] if _allotment.VARIABLE in hostvars.raw_get(host)]
+    allotments = {host: hostvars[host].get(_allotment.VARIABLE) for host in hosts}
     return [str(found) for found in _allotment.errors(allotments, _managers.MANAGERS, groups)]
 
 

@@ -9,6 +9,8 @@ import json
 import re
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
+
 HOLDER = re.compile(r"[a-z][a-z0-9_]*\Z")
 # Former variables: a site that still sets one would be disturbed without its tasks.
 FORMER = ("nvidia_driver_drain_tasks", "nvidia_driver_resume_tasks", "pci_passthrough_drain_tasks", "pci_passthrough_resume_tasks")
@@ -41,7 +43,7 @@ def errors(
     for name in is_set:
         later = "gpu_hold_tasks" if "drain" in name else "gpu_release_tasks"
         found.append(
-            f"{name} is set for {host} and has no effect any more: remove it where SLURM or OpenNebula manages the host, "
+            f"{name} is set for {host} and has no effect any more: remove it where {_managers.NAMES} manages the host, "
             f"else give the file in {later}."
         )
     return found

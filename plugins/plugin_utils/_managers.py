@@ -37,12 +37,24 @@ MANAGERS = (
 )
 
 
-def owned_by_machines(allotment: t.Any) -> list[str] | None:
-    """The devices that a host's allotment gives to managers of virtual machines; None where nothing is allotted."""
+NAMES = " or ".join(manager.name for manager in MANAGERS)
+BY_NAME = {manager.name: manager for manager in MANAGERS}
+
+
+def owned_by_machines(accelerators: t.Sequence[t.Mapping[str, t.Any]], allotment: t.Any, host: str) -> tuple[list[str] | None, list[str]]:
+    """The devices that a host's allotment gives to managers of virtual machines, and what is wrong with it, one sentence each.
+
+    The devices are None where nothing is allotted. A GPU with an instance that is listed, too, is nobody's until the list is corrected.
+    """
+    wrong = _allotment.host_errors(host, allotment, MANAGERS)
+    if wrong:
+        return [], [str(found) for found in wrong]
     if not allotment:
-        return None
+        return None, []
+    twice = _allotment.divided_twice(host, accelerators, allotment)
     names = [manager.name for manager in MANAGERS if manager.takes == "vfio" and manager.name in allotment]
-    return [device for name in names for device in _allotment.given_to(allotment, name) or []]
+    owned = [device for name in names for device in _allotment.given_to(allotment, name) or []]
+    return [device for device in owned if device not in {found.device for found in twice}], [str(found) for found in twice]
 
 
 def managers_of(host: str, groups: t.Mapping[str, t.Sequence[str]]) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ import pathlib
 import typing as t
 
 import yaml
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
 
 ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
 
@@ -37,11 +38,11 @@ RENAMED = {
     "slurm_login_gpus": "gpu_access_users",
     "slurm_login_devices": "gpu_access_devices",
     # What they named for SLURM is done without them.
-    "nvidia_driver_drain_tasks": "gpu_hold_tasks (not needed with SLURM or OpenNebula)",
-    "nvidia_driver_resume_tasks": "gpu_release_tasks (not needed with SLURM or OpenNebula)",
+    "nvidia_driver_drain_tasks": f"gpu_hold_tasks (not needed with {_managers.NAMES})",
+    "nvidia_driver_resume_tasks": f"gpu_release_tasks (not needed with {_managers.NAMES})",
     "nvidia_driver_drain_wait": "gpu_hold_wait (minutes instead of seconds)",
-    "pci_passthrough_drain_tasks": "gpu_hold_tasks (not needed with SLURM or OpenNebula)",
-    "pci_passthrough_resume_tasks": "gpu_release_tasks (not needed with SLURM or OpenNebula)",
+    "pci_passthrough_drain_tasks": f"gpu_hold_tasks (not needed with {_managers.NAMES})",
+    "pci_passthrough_resume_tasks": f"gpu_release_tasks (not needed with {_managers.NAMES})",
 }
 # Names of other projects all the same, here NVIDIA's DeepOps.
 OTHERS = frozenset(("slurm_cluster_install_cuda", "slurm_cluster_install_nvidia_driver", "slurm_cluster_install_openmpi"))

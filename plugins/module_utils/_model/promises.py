@@ -74,7 +74,7 @@ def with_lost(found: list[Device], recorded: list[Device], host: t.Optional[str]
     is a GPU lost without a word. Drivers number device files anew at boot, so its file may be another device's by now.
     """
     before = {device["pci_address"]: device for device in recorded}
-    found = [as_recorded(device, before.get(device["pci_address"])) for device in found]
+    found = all_as_recorded(found, recorded)
     usable = {device["pci_address"]: device for device in units.schedulable(found)}
     reasons = {device["pci_address"]: problem for device in found for problem in units.problems(device, host)}
     known = {device["pci_address"] for device in recorded}
@@ -100,7 +100,7 @@ def with_lost(found: list[Device], recorded: list[Device], host: t.Optional[str]
         taken.update(files_of(renumbered))
         devices.append(renumbered)
         cause = reasons.get(device["pci_address"])
-        why = ", " + cause.sentence.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""
+        why = " for jobs: " + cause.sentence.split("scheduled: ", 1)[-1].rstrip(".") if cause else ""
         layer = cause.layer if cause else "hardware"
         wrong.append(Finding(layer, f"{describe(device)} is missing{why}", host, device["pci_address"]))
     return sorted(devices, key=lambda device: str(device["pci_address"])), wrong
@@ -108,10 +108,32 @@ def with_lost(found: list[Device], recorded: list[Device], host: t.Optional[str]
 
 def as_recorded(device: dict[str, t.Any], before: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
     """A device with what was recorded in the place of what nothing reports this time, as when nvidia-smi hangs."""
-    if before is None or (device.get("mig") or {}).get("enabled") is not None:
+    if before is None:
         return device
+    if (device.get("mig") or {}).get("enabled") is not None:
+        return with_names(device, before)
     kept = {key: before.get(key) for key in ("mig", "uuid", "model") if device.get(key) is None or key == "mig"}
     return {**device, **{key: value for key, value in kept.items() if value is not None}}
+
+
+def with_names(device: dict[str, t.Any], before: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """A device whose MIG instances have their recorded names where nvidia-smi -L, which alone has them, gave no answer."""
+    instances = device["mig"].get("devices") or []
+    if all(instance.get("uuid") for instance in instances):
+        return device
+    ids = ("gpu_instance_id", "compute_instance_id")
+    named = {tuple(one.get(key) for key in ids): one for one in (before.get("mig") or {}).get("devices") or []}
+    filled = []
+    for instance in instances:
+        known = {} if instance.get("uuid") else named.get(tuple(instance.get(key) for key in ids), {})
+        filled.append({**instance, **{key: known[key] for key in ("uuid", "profile") if key in known}})
+    return {**device, "mig": {**device["mig"], "devices": filled}}
+
+
+def all_as_recorded(found: t.Sequence[Device], recorded: t.Sequence[t.Mapping[str, t.Any]]) -> list[Device]:
+    """The devices of a host, each as as_recorded gives it."""
+    before = {device["pci_address"]: device for device in recorded}
+    return [as_recorded(device, before.get(device["pci_address"])) for device in found]
 
 
 def lost_units(before: t.Mapping[str, t.Any], now: t.Mapping[str, t.Any]) -> list[str]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
+
 # Until 24.05 a release came every nine months; then every six, in May and November.
 IRREGULAR = ("20.02", "20.11", "21.08", "22.05", "23.02", "23.11")
 VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\.")
@@ -85,11 +87,12 @@ def installed_errors(releases: t.Mapping[str, str], controller: str) -> list[str
     return found
 
 
-def installed_warnings(releases: t.Mapping[str, str], controller: str) -> list[str]:
+def installed_warnings(releases: t.Mapping[str, str], controller: str) -> list[Finding]:
     """Hosts that work with the controller but were left behind by an upgrade."""
     ours = releases.get(controller, "")
+    remedy = "run the playbook slurm_upgrade"
     return [
-        f"{host} still has SLURM {release}, the controller {controller} has {ours}: run the playbook slurm_upgrade."
+        Finding("manager", f"{host} still has SLURM {release}, the controller {controller} has {ours}: {remedy}.", host, None, remedy)
         for host, release in releases.items()
         if ours and release and release < ours and takes_over(ours, release)
     ]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
 
 NAME = "opennebula"
-HOST_GROUP = "opennebula_hosts"
+HOST_GROUP = _managers.BY_NAME[NAME].host_group
 PROMISES = opennebula_plan.PROMISES
 
 
@@ -32,6 +33,6 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         accepted = [name.strip() for name in accepted.split(",")]
     strange = [name for name in accepted if name not in site.groups[HOST_GROUP]]
     if strange:
-        raise ValueError(f"opennebula_pci_accept_hardware names {', '.join(strange)}, which is not in opennebula_hosts.")
+        raise ValueError(f"opennebula_pci_accept_hardware names {', '.join(strange)}, which is not in {HOST_GROUP}.")
     promised = PROMISES.read(recorded, "the front end")["nodes"]
     return opennebula_plan.plan(site.hostvars, site.groups[HOST_GROUP], site.settings["templates"], promised, accepted)

@@ -218,47 +218,48 @@ def plan(
     :param promised: what an earlier run offered of each member. What is missing of it stays offered, so that it is back by itself.
     :param accepted: members whose present hardware counts, whatever was promised
     :returns: ``filter`` (patterns), ``hosts``, ``templates``, ``errors`` (sentences that stop the run), ``lost`` (sentences about promised
-        devices that are missing), ``findings`` (both as data), ``offers`` (by member, number of devices by vendor:device) and ``record``
+        devices that are lost), ``warnings`` (sentences about promised ones that their host uses now), ``findings`` (all three as data),
+        ``offers`` (by member, number of devices by vendor:device) and ``record``
     :raises ValueError: the variables are no dictionary, or lack a host.
     """
     if not isinstance(hostvars, Mapping):
         raise ValueError("The variables of hosts must be a dictionary, as hostvars is.")
-    errors: list[str] = []
+    errors: list[Finding] = []
     hosts: list[dict[str, Any]] = []
     offers: dict[str, list[Accelerator]] = {}
     kept: dict[str, list[Accelerator]] = {}
     lost: list[Finding] = []
+    taken: list[Finding] = []
     for member in sorted(members):
         if member not in hostvars:
             raise ValueError(f"The host {member} is not in the inventory.")
         variables = hostvars[member]
         accelerators = (variables.get("ansible_facts") or {}).get("accelerators")
         if accelerators is None:
-            errors.append(
-                f"{member} is in the group opennebula_hosts but has no facts of accelerators: "
-                "bring it up, or take it out of the group, then run again."
-            )
+            remedy = "bring it up, or take it out of the group, then run again"
+            sentence = f"{member} is in the group opennebula_hosts but has no facts of accelerators: {remedy}."
+            errors.append(Finding("inventory", sentence, member, None, remedy))
             continue
+        allotment = variables.get(_allotment.VARIABLE)
+        before = [] if member in accepted else (promised or {}).get(member, [])
         # A device that is lost is on the host no more, and still its own.
-        known_of_host = [*accelerators, *(promised or {}).get(member, [])]
-        errors += _allotment.missing_errors(member, known_of_host, variables.get(_allotment.VARIABLE), "opennebula")
+        errors += _allotment.device_errors(member, [*accelerators, *before], allotment, "opennebula")
         try:
-            mine = _allotment.owned(accelerators, variables.get(_allotment.VARIABLE), "opennebula")
-            offered = passed_through(mine)
-            kept[member] = [device for device in assignable(accelerators) if device not in offered]
+            offered = passed_through(_allotment.owned(accelerators, allotment, "opennebula"))
+            before = _allotment.owned(before, allotment, "opennebula")
+            possible = assignable(accelerators)
         except ValueError as error:
-            errors.append(f"{member}: {error}")
+            errors.append(Finding("inventory", f"{member}: {error}", member))
             continue
-        there = {device.get("pci_address") for device in accelerators}
-        before = (
-            []
-            if member in accepted
-            else _allotment.owned((promised or {}).get(member, []), variables.get(_allotment.VARIABLE), "opennebula")
-        )
-        gone = [device for device in before if device["pci_address"] not in there]
-        lost += [missing(member, device) for device in gone]
+        now = {device.get("pci_address"): device for device in accelerators}
+        others = [device for device in before if device["pci_address"] not in {device["pci_address"] for device in offered}]
+        used = [device for device in others if is_used(now.get(device["pci_address"]))]
+        gone = [device for device in others if device not in used]
+        taken += [not_offered(member, device, now[device["pci_address"]]) for device in used]
+        lost += [missing(member, device, device["pci_address"] in now, bool(allotment)) for device in gone]
         offered = sorted([*offered, *gone], key=by_address)
         offers[member] = offered
+        kept[member] = [device for device in possible if device["pci_address"] not in {device["pci_address"] for device in offered}]
         hosts.append(
             {
                 "member": member,
@@ -271,30 +272,55 @@ def plan(
     names = [host["name"] for host in hosts]
     for name in sorted({name for name in names if names.count(name) > 1}):
         same = " and ".join(host["member"] for host in hosts if host["name"] == name)
-        errors.append(f"{same} are the same host {name} in OpenNebula: correct opennebula_host_name.")
+        remedy = "correct opennebula_host_name"
+        errors.append(Finding("inventory", f"{same} are the same host {name} in OpenNebula: {remedy}.", remedy=remedy))
     known = {ids(device) for offered in offers.values() for device in offered}
     for host in hosts:
         # An accelerator whose model nobody offers is not listed on our account.
         host["withheld"] = addresses([device for device in kept[host["member"]] if ids(device) in known])
-    found = [_template(template, offers, errors) for template in templates]
+    impossible: list[str] = []
+    found = [_template(template, offers, impossible) for template in templates]
+    errors = list(dict.fromkeys([*errors, *(Finding("inventory", sentence) for sentence in impossible)]))
     return {
         "filter": sorted(known),
         "hosts": hosts,
         "templates": [template for template in found if template],
-        "errors": errors,
+        "errors": [str(found) for found in errors],
         "lost": [str(found) for found in lost],
-        "findings": [found.as_dict() for found in [*(Finding("inventory", error) for error in errors), *lost]],
+        "warnings": [str(found) for found in taken],
+        "findings": [found.as_dict() for found in [*errors, *lost, *taken]],
         "offers": {member: dict(Counter(ids(device) for device in offered)) for member, offered in offers.items()},
         "record": PROMISES.text(offers),
     }
 
 
-def missing(member: str, device: Accelerator) -> Finding:
-    """A device that virtual machines were offered and that is not on the host."""
-    remedy = f"repair the host, or name {member} in opennebula_pci_accept_hardware"
+def is_used(device: Accelerator | None) -> bool:
+    """Whether the host itself uses a device, or has divided it; one without a driver is of no use to anybody."""
+    return device is not None and bool(device.get("driver") or (device.get("sriov") or {}).get("num_vfs"))
+
+
+def missing(member: str, device: Accelerator, is_there: bool, is_allotted: bool) -> Finding:
+    """A device that virtual machines were offered and that is not on the host, or has no driver there."""
     address = str(device["pci_address"])
-    sentence = f"{member}: {type_of(device)} at {address} is missing, which virtual machines were offered: {remedy}."
-    return Finding("hardware", sentence, member, address, remedy)
+    remedy = f"or name {member} in opennebula_pci_accept_hardware"
+    if is_there:
+        layer, wrong, remedy = "driver", "has no driver", f"bind it to vfio-pci (pci_passthrough_devices), {remedy}"
+    elif is_allotted:
+        layer, wrong, remedy = "hardware", "is missing", f"repair the host, or remove {address} from {_allotment.VARIABLE} of {member}"
+    else:
+        layer, wrong, remedy = "hardware", "is missing", f"repair the host, {remedy}"
+    sentence = f"{member}: {type_of(device)} at {address} {wrong}, which virtual machines were offered: {remedy}."
+    return Finding(layer, sentence, member, address, remedy)
+
+
+def not_offered(member: str, device: Accelerator, now: Accelerator) -> Finding:
+    """A device that virtual machines were offered and that its host has taken back."""
+    address = str(device["pci_address"])
+    parts = (now.get("sriov") or {}).get("num_vfs")
+    wrong = f"is divided into {parts} virtual functions" if parts else f"has the driver {now['driver']}"
+    remedy = "if it should be, bind it as a whole to vfio-pci (pci_passthrough_devices)"
+    sentence = f"{member}: {type_of(device)} at {address} {wrong} now and is not offered to virtual machines any more: {remedy}."
+    return Finding("division" if parts else "driver", sentence, member, address, remedy)
 
 
 def _template(template: Mapping[str, Any], offers: Mapping[str, Sequence[Accelerator]], errors: list[str]) -> dict[str, Any] | None:

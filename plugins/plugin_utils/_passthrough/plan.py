@@ -65,8 +65,9 @@ def plan(
     others = _of_other_managers(candidates, [address for address in whole if address in listed], wanted, owned, host)
     if others:
         return {"errors": others, **nothing, "is_wanted": True, "is_complete": True}
-    candidates = [entry for entry in candidates if owned is None or entry["pci_address"] in owned]
-    chosen, errors = _choose(candidates, listed, functions, wanted, host, whole)
+    withheld = [entry for entry in candidates if owned is not None and entry["pci_address"] not in owned]
+    candidates = [entry for entry in candidates if entry not in withheld]
+    chosen, errors = _choose(candidates, listed, functions, wanted, host, whole, withheld)
     errors = [*_host_errors(iommu, host), *division.errors, *errors]
     taken = [entry["pci_address"] for entry in chosen]
     for physical in whole:
@@ -127,19 +128,30 @@ def _choose(
     wanted: t.Sequence[str],
     host: str,
     whole: t.Sequence[str],
+    withheld: t.Sequence[Accelerator],
 ) -> tuple[list[Accelerator], list[str]]:
     chosen: dict[str, Accelerator] = {}
     errors = []
     for item in wanted:
-        address = full_address(item)
-        if item == "all":
-            found = [entry for entry in candidates if entry.get("kind") != "console"]
-        else:
-            found = [entry for entry in candidates if address == entry["pci_address"] or item == type_of(entry)]
-        if not found:
-            errors.append(_unknown(str(item), address, candidates, listed, functions, host, whole))
+        found = _asked(candidates, item)
+        others = _asked(withheld, item)
+        if not found and others:
+            names = ", ".join(f"{entry['pci_address']} ({type_of(entry)})" for entry in others)
+            errors.append(
+                f"pci_passthrough_devices of {host} asks for {item}, but accelerator_allotment gives {names} to no manager of virtual "
+                "machines: correct one of them."
+            )
+        elif not found:
+            errors.append(_unknown(str(item), full_address(item), candidates, listed, functions, host, whole))
         chosen.update({entry["pci_address"]: entry for entry in found})
     return list(chosen.values()), errors
+
+
+def _asked(candidates: t.Sequence[Accelerator], item: str) -> list[Accelerator]:
+    """Those that an entry of pci_passthrough_devices means."""
+    if item == "all":
+        return [entry for entry in candidates if entry.get("kind") != "console"]
+    return [entry for entry in candidates if full_address(item) == entry["pci_address"] or item == type_of(entry)]
 
 
 def _unknown(

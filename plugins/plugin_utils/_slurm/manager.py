@@ -56,7 +56,9 @@ def names_of(site: Site, hosts: t.Iterable[str]) -> dict[str, str]:
 def unfit(site: Site, host: str, recorded: t.Sequence[dict[str, t.Any]]) -> list[Finding]:
     """What is wrong with the devices that a node was promised to have."""
     allotment = site.hostvars[host].get(_allotment.VARIABLE)
-    present, before = (_allotment.owned(devices, allotment, NAME) for devices in (site.facts(host).get("accelerators") or [], recorded))
+    # MIG instances that nothing reports this time would be nobody's.
+    found = promises.all_as_recorded(site.facts(host).get("accelerators") or [], recorded)
+    present, before = (_allotment.owned(devices, allotment, NAME) for devices in (found, recorded))
     return promises.with_lost(present, before, host)[1]
 
 
@@ -87,7 +89,8 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     controllers, databases = groups["slurm_controllers"], groups["slurm_databases"]
     controller = controllers[0]
     other_suite = bool(hostvars[controller].get("slurm_packages_suite"))
-    errors = slurm_inventory.fact_errors(facts, controller, boolean(cluster["untested_platforms"]), other_suite)
+    errors: list[str | Finding] = []
+    errors += slurm_inventory.fact_errors(facts, controller, boolean(cluster["untested_platforms"]), other_suite)
     addresses = {host: address_of(hostvars[host], own) for host, own in facts.items() if own}
     errors += [
         f"The host {host} has no default IPv4 address: set slurm_cluster_address for it."
@@ -95,7 +98,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         if not address
     ]
     if not errors:
-        errors = slurm_inventory.same({host: str(address) for host, address in addresses.items()}, "address")
+        errors += slurm_inventory.same({host: str(address) for host, address in addresses.items()}, "address")
         errors += slurm_inventory.strange_addresses(
             {host: str(hostvars[host]["slurm_cluster_address"]) for host in facts if hostvars[host].get("slurm_cluster_address")}, facts
         )
@@ -105,9 +108,10 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         for host in databases
         if (hostvars[host].get("slurm_cluster_packages") or {}).get("distribution_python") is False
     ]
+    accepted = listed(cluster["accept_hardware"])
     errors += [
         f"slurm_cluster_accept_hardware names {host}, which is not in slurm_nodes."
-        for host in listed(cluster["accept_hardware"])
+        for host in accepted
         if host not in groups["slurm_nodes"]
     ]
     errors = errors or [
@@ -122,10 +126,14 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     record = PROMISES.read(recorded, controller)
     before = record["nodes"]
     allotments = {host: hostvars[host].get(_allotment.VARIABLE) for host in groups["slurm_nodes"]}
+    accelerators = {}
     for host, allotment in allotments.items():
+        promised = [] if host in accepted else before.get(str(facts[host].get("hostname")), [])
+        # MIG instances that nothing reports this time would be nobody's.
+        accelerators[host] = promises.all_as_recorded(facts[host].get("accelerators") or [], promised)
         # A device that is lost is on the host no more, and still its own.
-        there = [*(facts[host].get("accelerators") or []), *before.get(str(facts[host].get("hostname")), [])]
-        errors += _allotment.missing_errors(host, there, allotment, NAME)
+        if "accelerators" in facts[host]:
+            errors += _allotment.device_errors(host, [*accelerators[host], *promised], allotment, NAME)
     errors += slurm_inventory.locked_out({host: words for host, words in logins.items() if words}, exempt)
     if errors:
         more = {"names": {}, "controllers": [], "release": "", "guarded": [], "ssh_groups": [], "elastic": [], "open_to_jobs": {}}
@@ -137,7 +145,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
             {
                 "name": names[host],
                 "address": addresses[host],
-                "accelerators": _allotment.owned(facts[host]["accelerators"], allotments[host], NAME),
+                "accelerators": _allotment.owned(accelerators[host], allotments[host], NAME),
                 "allotment": allotments[host],
                 "settings": hostvars[host].get("slurm_cluster_node_settings") or {},
                 "gpu_sharing": hostvars[host].get("slurm_cluster_gpu_sharing"),
@@ -145,7 +153,6 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
             }
         )
     policy, _unread = slurm_policy_file.read(cluster.get("policy"), cluster.get("policy_file"))
-    accepted = listed(cluster["accept_hardware"])
     platform = (str(facts[controller].get("distribution")), str(facts[controller].get("distribution_major_version")))
     installed = slurm_inventory.installed_releases(facts)
     whole = {
@@ -162,15 +169,18 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     members = t.cast(t.List[Node], nodes)
     cloud = slurm_elastic.planned(cluster.get("cloud_nodes") or [], int(cluster["memory_reserve_mib"]))
     planned = slurm_plan.plan(whole, members, by_name, before, present, recorded_sharing(record), cloud)
-    warnings = planned["warnings"] + slurm_releases.installed_warnings(installed, controller)
+    behind = slurm_releases.installed_warnings(installed, controller)
     hosts = {name: host for host, name in names.items()}
-    opened = {host: open_to_jobs(host, facts[host]["accelerators"], allotment) for host, allotment in allotments.items() if allotment}
-    findings = [{**found, "host": hosts.get(found["host"], found["host"])} for found in planned["findings"]]
+    opened = {host: open_to_jobs(host, accelerators[host], allotment) for host, allotment in allotments.items() if allotment}
     return {
         **planned,
-        "findings": findings + [found.as_dict() for of_host in opened.values() for found in of_host],
+        "findings": [
+            *({**found, "host": hosts.get(found["host"], found["host"])} for found in planned["findings"]),
+            *(found.as_dict() for of_host in opened.values() for found in of_host),
+            *(found.as_dict() for found in behind),
+        ],
         "offers": {hosts[name]: units for name, units in planned["offers"].items()},
-        "warnings": warnings,
+        "warnings": [*planned["warnings"], *map(str, behind)],
         "names": names,
         "controllers": [addresses[host] for host in controllers],
         "release": installed[controller],

@@ -190,7 +190,10 @@ def plan(
         whole.append(planned(node, devices))
     every = [*whole, *(planned(node, node["accelerators"]) for node in cloud)]
     if not any(node["units"] for node in every):
-        warnings.append("No node has a GPU that SLURM can schedule. If there should be one, look at it with the module gpu_facts.")
+        remedy = "if there should be one, look at it with the module gpu_facts"
+        none = Finding("manager", f"No node has a GPU that SLURM can schedule: {remedy}.", remedy=remedy)
+        warnings.append(str(none))
+        findings.append(none)
     named = {node["name"] for node in every}
     now = {"partitions": [], "jobs": slurm_jobs.summary(""), "leaving": [], **(present or {})}
     allowed = slurm_jobs.confirmed(cluster.get("end_jobs_in"))
@@ -237,11 +240,12 @@ def plan(
     }
 
 
-def nothing(errors: list[str], warnings: list[str], findings: t.Sequence[Finding] = ()) -> dict[str, t.Any]:
+def nothing(errors: t.Sequence[str | Finding], warnings: list[str], findings: t.Sequence[Finding] = ()) -> dict[str, t.Any]:
     """The plan of a cluster that must not be changed."""
+    wrong = [error if isinstance(error, Finding) else Finding("inventory", error) for error in errors]
     return {
-        "errors": errors,
-        "findings": [found.as_dict() for found in [*(Finding("inventory", error) for error in errors), *findings]],
+        "errors": [str(error) for error in wrong],
+        "findings": [found.as_dict() for found in [*wrong, *findings]],
         "offers": {},
         "warnings": warnings,
         "unfit": {},

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from local import ROOT
 
 
@@ -105,3 +107,22 @@ def test_the_good_inventory_is_not_refused(tmp_path: Path):
     """It gets as far as trying to connect: the refusals above are the inventories' fault."""
     template = {"name": "a100", "type": "a100", "mode": "0640", "count": 2, "attributes": {"CPU": 1, "MEMORY": 64}}
     assert "UNREACHABLE" in run(tmp_path, ["one"], ["kvm1"], opennebula_pci_templates=[template])
+
+
+@pytest.mark.parametrize(("devices", "is_refused"), [(["0000:77:00.0"], True), ([], False)])
+def test_an_allotment_that_the_hardware_contradicts_stops_the_run_before_a_host_is_changed(tmp_path: Path, devices: list, is_refused: bool):
+    """It was said in the last play, after hosts were held, bound and rebooted. All is read on this machine, nothing is changed."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "opennebula_host_device_root": str(tmp_path)}
+    allotment = {"accelerator_allotment": {"opennebula": {"devices": devices}}}
+    groups = {"opennebula_frontends": {"hosts": {"one": local}}, "opennebula_hosts": {"hosts": {"kvm1": {**local, **allotment}}}}
+    path = tmp_path / "hosts.json"
+    path.write_text(json.dumps({"all": {"children": groups}}), encoding="utf-8")
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", str(path), str(ROOT / "playbooks/opennebula.yml"), "--check", "--tags", "always"]
+    environment = {**os.environ, "ANSIBLE_CACHE_PLUGIN": "memory"}  # else these hosts' facts would be those of the next run's kvm1
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False
+    )
+    said = " ".join(done.stdout.split())
+    assert ("gives 0000:77:00.0 to opennebula, but the host has no such device" in said) == is_refused
+    assert ("PLAY [Install OpenNebula's part" not in said) == is_refused, done.stdout
+    assert (done.returncode != 0) == is_refused, done.stdout

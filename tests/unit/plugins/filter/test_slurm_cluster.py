@@ -10,10 +10,12 @@ import json
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.deephdc.accelerators.plugins.filter.slurm_cluster import FilterModule
+from ansible_collections.deephdc.accelerators.plugins.filter.slurm_operations import FilterModule as Operations
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import jobs as slurm_jobs
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu, mig_gpu
 
 FILTERS = FilterModule().filters()
+FILTERS_OF_OPERATIONS = Operations().filters()
 GROUPS = {
     "all": ["head", "gpu1", "gpu2"],
     "slurm_controllers": ["head"],
@@ -414,4 +416,59 @@ def test_a_device_is_not_taken_from_running_jobs_by_an_allotment(hostvars):
 def test_an_allotted_device_that_the_host_lacks_stops_the_run(hostvars):
     hostvars["gpu1"]["accelerator_allotment"] = {"slurm": {"devices": ["0000:77:00.0"]}, "opennebula": {"devices": []}}
     (error,) = plan(hostvars)["errors"]
-    assert error.startswith("accelerator_allotment of gpu1 gives 0000:77:00.0 to slurm, but the host has no such device: ")
+    assert error.startswith("accelerator_allotment of gpu1 gives 0000:77:00.0 to slurm, but the host has no such device; it has ")
+    # After a loss was accepted, too: what counts is what the host has now.
+    hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
+    record = plan(hostvars)["record"]
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [gpu(1)]
+    assert plan(hostvars, record)["errors"] == []
+    found = plan(hostvars, record, accept_hardware=["gpu1"])
+    (error,) = found["errors"]
+    assert error.endswith(": correct it, or remove it from accelerator_allotment of gpu1.")
+    (finding,) = found["findings"]
+    assert (finding["host"], finding["device"], finding["sentence"]) == ("gpu1", "0000:01:00.0", error)
+    assert finding["remedy"] == "correct it, or remove it from accelerator_allotment of gpu1"
+
+
+def test_allotted_instances_are_kept_while_nvidia_smi_gives_no_answer(hostvars):
+    hostvars["gpu1"]["accelerator_allotment"] = {"slurm": {"devices": ["MIG-0-1"]}, "kubernetes": {"devices": ["MIG-0-0"]}}
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [mig_gpu(0, ["1g.10gb", "2g.20gb"])]
+    before = plan(hostvars)
+    assert " Gres=gpu:a100_2g.20gb:1 " in node_lines(before)[0]
+    silence = [{"problem": "nvidia_smi_timeout", "message": "nvidia-smi gave no answer"}]
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [
+        mig_gpu(0, [], health=silence) | {"uuid": None, "mig": {"capable": None, "enabled": None, "devices": []}}
+    ]
+    found = plan(hostvars, before["record"])
+    assert (found["errors"], found["unfit"]) == ([], {})
+    assert (found["files"], found["record"]) == (before["files"], before["record"])
+    nodes = FILTERS_OF_OPERATIONS["slurm_unfit_nodes"](["gpu1"], hostvars, "none", before["record"], "head")
+    assert nodes == {}
+    # nvidia-smi -q answered, and nvidia-smi -L, which names the instances, did not.
+    nameless = mig_gpu(0, ["1g.10gb", "2g.20gb"], health=silence)
+    for instance in nameless["mig"]["devices"]:
+        instance.update(uuid=None, profile=None)
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [nameless]
+    found = plan(hostvars, before["record"])
+    assert (found["errors"], found["unfit"]) == ([], {})
+    assert (found["files"], found["record"]) == (before["files"], before["record"])
+    # Accepted is what the host shows, and that is not the instance.
+    (error,) = plan(hostvars, before["record"], accept_hardware=["gpu1"])["errors"]
+    assert "gives MIG-0-1 to slurm, but the host has no such device" in error
+
+
+def test_a_gpu_of_another_manager_with_an_instance_of_slurms_stops_the_run(hostvars):
+    hostvars["gpu1"]["accelerator_allotment"] = {"slurm": {"devices": ["MIG-0-1"]}, "opennebula": {"devices": ["0000:01:00.0"]}}
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [mig_gpu(0, ["1g.10gb", "2g.20gb"])]
+    found = plan(hostvars)
+    assert len(found["errors"]) == 1 and "a MIG instance of that GPU" in found["errors"][0]
+    assert [(one["host"], one["device"]) for one in found["findings"]] == [("gpu1", "0000:01:00.0")]
+
+
+def test_every_sentence_of_a_plan_is_a_finding(hostvars):
+    hostvars["head"]["ansible_facts"]["packages"] = {}
+    hostvars["gpu1"]["ansible_facts"]["accelerators"] = [gpu(0, driver=None)]
+    hostvars["gpu2"]["ansible_facts"]["accelerators"] = []
+    found = plan(hostvars)
+    assert len(found["warnings"]) == 2
+    assert [one["sentence"] for one in found["findings"]] == found["warnings"]

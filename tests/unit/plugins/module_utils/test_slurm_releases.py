@@ -58,9 +58,9 @@ def test_hosts_that_an_upgrade_left_behind_are_told_and_newer_ones_refused():
         "gpu2 has SLURM 22.05, too old for 24.11 of the controller ctl",
         "gpu3 has SLURM 26.05, newer than 24.11 of the controller ctl",
     ]
-    assert releases.installed_warnings(have, "ctl") == [
-        "gpu1 still has SLURM 24.05, the controller ctl has 24.11: run the playbook slurm_upgrade."
-    ]
+    (found,) = releases.installed_warnings(have, "ctl")
+    assert str(found) == "gpu1 still has SLURM 24.05, the controller ctl has 24.11: run the playbook slurm_upgrade."
+    assert found.host == "gpu1"
 
 
 def having(release, patch="5-1", **changes):

@@ -318,7 +318,16 @@ class TestPromises:
     def test_what_the_site_took_from_the_machines_is_not_missing(self):
         record = self.plan(passed(0), passed(1))["record"]
         # Its host keeps it now.
-        assert self.plan(passed(0), gpu(1), recorded=record)["lost"] == []
+        kept = self.plan(passed(0), gpu(1), recorded=record)
+        assert kept["lost"] == [] and kept["hosts"][0]["addresses"] == ["01:00.0"] and kept["hosts"][0]["withheld"] == ["02:00.0"]
+        # Not without a word: nobody may have wanted that.
+        assert kept["warnings"] == [
+            "kvm1: a100 at 0000:02:00.0 has the driver nvidia now and is not offered to virtual machines any more: "
+            "if it should be, bind it as a whole to vfio-pci (pci_passthrough_devices)."
+        ]
+        divided = self.plan(passed(0), passed(1, sriov={"num_vfs": 4}), recorded=record)
+        assert divided["lost"] == [] and "is divided into 4 virtual functions now" in divided["warnings"][0]
+        assert self.plan(passed(0), gpu(1), recorded=kept["record"])["warnings"] == []
         allotment = {"opennebula": {"devices": ["0000:01:00.0"]}, "slurm": {"devices": ["0000:02:00.0"]}}
         assert self.plan(passed(0), recorded=record, hostvars={"accelerator_allotment": allotment})["lost"] == []
 
@@ -326,7 +335,45 @@ class TestPromises:
         allotment = {"opennebula": {"devices": ["0000:01:00.0", "0000:02:00.0"]}, "slurm": {"devices": []}}
         record = self.plan(passed(0), passed(1), hostvars={"accelerator_allotment": allotment})["record"]
         now = self.plan(passed(0), recorded=record, hostvars={"accelerator_allotment": allotment})
-        assert now["errors"] == [] and "0000:02:00.0 is missing" in now["lost"][0]
+        assert now["errors"] == [] and now["lost"] == [
+            "kvm1: a100 at 0000:02:00.0 is missing, which virtual machines were offered: repair the host, or remove 0000:02:00.0 from "
+            "accelerator_allotment of kvm1."
+        ]
+
+    def test_after_a_loss_was_accepted_the_allotment_must_name_it_no_more(self):
+        allotment = {"opennebula": {"devices": ["0000:01:00.0", "0000:02:00.0"]}, "slurm": {"devices": []}}
+        variables = {"accelerator_allotment": allotment}
+        record = self.plan(passed(0), passed(1), hostvars=variables)["record"]
+        now = self.plan(passed(0), recorded=record, hostvars=variables, accept_hardware=["kvm1"])
+        assert [(found["host"], found["device"]) for found in now["findings"]] == [("kvm1", "0000:02:00.0")]
+        assert now["errors"][0].endswith("correct it, or remove it from accelerator_allotment of kvm1.")
+
+    def test_a_gpu_without_a_driver_is_lost_and_not_given_back(self):
+        record = self.plan(passed(0), passed(1))["record"]
+        now = self.plan(passed(0), gpu(1, driver=None), recorded=record)
+        (host,) = now["hosts"]
+        assert (host["addresses"], host["lost"], host["withheld"]) == (["01:00.0", "02:00.0"], ["02:00.0"], [])
+        assert now["record"] == record and now["lost"] == [
+            "kvm1: a100 at 0000:02:00.0 has no driver, which virtual machines were offered: bind it to vfio-pci (pci_passthrough_devices), "
+            "or name kvm1 in opennebula_pci_accept_hardware."
+        ]
+        assert [(found["layer"], found["device"]) for found in now["findings"]] == [("driver", "0000:02:00.0")]
+        # Before the first run nobody was offered it.
+        assert self.plan(passed(0), gpu(1, driver=None))["lost"] == []
+        assert self.plan(passed(0), gpu(1, driver=None), recorded=record, accept_hardware=["kvm1"])["lost"] == []
+
+    def test_all_that_is_said_is_in_the_findings_with_its_host(self):
+        record = self.plan(passed(0), passed(1), passed(2))["record"]
+        wanted = [{"name": "x", "type": "h100", "attributes": MACHINE}]
+        allotment = {"opennebula": {"devices": ["0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:77:00.0"]}}
+        now = self.plan(passed(0), gpu(1), recorded=record, templates=wanted, hostvars={"accelerator_allotment": allotment})
+        assert [found["sentence"] for found in now["findings"]] == [*now["errors"], *now["lost"], *now["warnings"]]
+        assert [(found["host"], found["device"]) for found in now["findings"]] == [
+            ("kvm1", "0000:77:00.0"),
+            (None, None),
+            ("kvm1", "0000:03:00.0"),
+            ("kvm1", "0000:02:00.0"),
+        ]
 
     def test_a_damaged_record_is_one_sentence(self):
         with pytest.raises(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.filter.pci_passthrough import pci_passthrough_plan
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
@@ -64,13 +65,35 @@ def test_all_are_all_but_the_console(plan_of):
 
 def test_devices_of_another_manager_are_left_out_or_refused(plan_of):
     allotment = {"slurm": {"devices": ["0000:0c:00.0"]}, "opennebula": {"devices": ["0000:41:00.0"]}}
-    owned = _managers.owned_by_machines(allotment)
-    assert owned == ["0000:41:00.0"] and _managers.owned_by_machines({}) is None
+    owned, wrong = _managers.owned_by_machines([], allotment, "gpu1")
+    assert (owned, wrong) == (["0000:41:00.0"], []) and _managers.owned_by_machines([], {}, "gpu1") == (None, [])
     assert [device["address"] for device in plan_of(SERVER, ["all"], owned=owned)["devices"]] == ["0000:41:00.0"]
     plan = plan_of(SERVER, ["0c:00.0"], owned=owned)
     assert plan["devices"] == [] and plan["errors"] == [
         "pci_passthrough_devices of gpu1 asks for 0000:0c:00.0, which accelerator_allotment gives to no manager of virtual machines: "
         "correct one of them."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "owned", "withheld"),
+    [
+        ("rtx3090", ["0000:41:00.0"], "0000:0c:00.0 (rtx3090)"),
+        ("all", [], "0000:0c:00.0 (rtx3090), 0000:41:00.0 (a100)"),
+    ],
+)
+def test_a_type_that_only_another_manager_has_is_not_said_to_be_missing(plan_of, wanted, owned, withheld):
+    plan = plan_of(SERVER, [wanted], owned=owned)
+    assert plan["devices"] == [] and plan["errors"] == [
+        f"pci_passthrough_devices of gpu1 asks for {wanted}, but accelerator_allotment gives {withheld} to no manager of virtual machines: "
+        "correct one of them."
+    ]
+
+
+def test_a_wrong_allotment_ends_the_plan_of_the_filter(plan_of):
+    found = pci_passthrough_plan([], {"table": "DMAR"}, [], host="gpu1", allotment={"opennebula": 3})
+    assert found["devices"] == [] and found["errors"] == [
+        "accelerator_allotment of gpu1 has 3 for opennebula: write {devices: [...]} with PCI addresses or MIG UUIDs."
     ]
 
 

@@ -267,7 +267,7 @@ def test_lost_device_stays_configured_is_named_and_comes_back():
 def test_device_that_cannot_be_scheduled_any_more_is_lost_and_says_why(damage, cause):
     whole = plan([node("gpu1", gpus(2))])
     hurt = plan([node("gpu1", [gpu(0), gpu(1, **damage)])], recorded(whole))
-    assert hurt["unfit"]["gpu1"].startswith("a100 at 0000:02:00.0 (/dev/nvidia1) is missing, ")
+    assert hurt["unfit"]["gpu1"].startswith("a100 at 0000:02:00.0 (/dev/nvidia1) is missing for jobs: ")
     assert cause in hurt["unfit"]["gpu1"]
     assert hurt["files"] == whole["files"] and hurt["warnings"] == []
 
