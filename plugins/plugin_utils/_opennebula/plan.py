@@ -252,14 +252,16 @@ def plan(
             errors.append(Finding("inventory", f"{member}: {error}", member))
             continue
         now = {device.get("pci_address"): device for device in accelerators}
-        others = [device for device in before if device["pci_address"] not in {device["pci_address"] for device in offered}]
+        bound = {device["pci_address"] for device in offered}
+        others = [device for device in before if device["pci_address"] not in bound]
         used = [device for device in others if is_used(now.get(device["pci_address"]))]
         gone = [device for device in others if device not in used]
         taken += [not_offered(member, device, now[device["pci_address"]]) for device in used]
         lost += [missing(member, device, device["pci_address"] in now, bool(allotment)) for device in gone]
         offered = sorted([*offered, *gone], key=by_address)
         offers[member] = offered
-        kept[member] = [device for device in possible if device["pci_address"] not in {device["pci_address"] for device in offered}]
+        listed = {device["pci_address"] for device in offered}
+        kept[member] = [device for device in possible if device["pci_address"] not in listed]
         hosts.append(
             {
                 "member": member,
