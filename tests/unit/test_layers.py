@@ -6,91 +6,64 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 import typing as t
 from pathlib import Path
 
 import pytest
-import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._managers import MANAGERS
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
 PLUGINS = ROOT / "plugins"
-# What takes a GPU from those who compute on it.
-DISTURBING = re.compile(r"\bansible\.builtin\.reboot:|\.(?:nvidia_mig|kernel_cmdline|pci_driver_override|pci_virtual_functions):")
-# A unit of systemd may name the daemons that it starts before.
-UNIT = re.compile(r"^\s*Before=.*$", re.MULTILINE)
-WORDS = re.compile(
-    "|".join(["slurm", "opennebula", "kubernetes", "mesos", "openstack", "nova_lxd", *(manager.name for manager in MANAGERS)]), re.I
-)
-
-
-def texts(role: Path) -> dict[str, str]:
-    paths = (path for path in sorted(role.rglob("*")) if path.is_file() and path.suffix != ".pyc")
-    return {str(path.relative_to(role)): path.read_text(encoding="utf-8") for path in paths}
-
-
-def disturbing() -> list[Path]:
-    found = [role for role in sorted(ROLES.iterdir()) if any(DISTURBING.search(text) for text in texts(role).values())]
-    return [role for role in found if role.name != "gpu_hold"]
-
-
-def test_the_roles_that_disturb_hosts_are_found():
-    assert {"nvidia_driver", "pci_passthrough"} <= {role.name for role in disturbing()}
-
-
-@pytest.mark.parametrize("role", disturbing(), ids=lambda role: role.name)
-def test_a_role_that_disturbs_a_host_holds_it_and_gives_it_back(role: Path) -> None:
-    called = [text for name, text in texts(role).items() if name.startswith("tasks/") and "deephdc.accelerators.gpu_hold\n" in text]
-    assert any("tasks_from: release" in text for text in called)
-    assert any("gpu_hold_reboot: true" in text for text in called)
-
-
-@pytest.mark.parametrize("role", [*disturbing(), ROLES / "gpu_hold"], ids=lambda role: role.name)
-def test_a_role_that_disturbs_a_host_names_no_manager(role: Path) -> None:
-    """Its documents may; what it does is the same whoever manages the host."""
-    named = {
-        name: WORDS.findall(UNIT.sub("", text)) for name, text in texts(role).items() if name.split("/")[0] not in ("README.md", "meta")
-    }
-    assert {
-        name: words for name, words in named.items() if words and name.startswith(("defaults/", "tasks/", "vars/", "templates/", "files/"))
-    } == {}
-
-
-@pytest.mark.parametrize("manager", MANAGERS, ids=lambda manager: manager.name)
-def test_the_role_of_each_manager_can_hold_and_release(manager) -> None:
-    role = ROLES / manager.host_role
-    specs = yaml.safe_load((role / "meta/argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
-    for entry in ("hold", "release"):
-        assert (role / f"tasks/{entry}.yml").is_file() and entry in specs
-    assert f"    {manager.host_role}_hold: " in (role / "tasks/hold.yml").read_text(encoding="utf-8")
-
-
 # The folders of managers, below module_utils and plugin_utils.
 OF_MANAGERS = ("_slurm", "_opennebula", "_kubernetes", "_mesos", "_openstack")
 # What one manager may know of others: the settings of accounts end in SLURM's policy.
 KNOWN = {("_iam", "_slurm")}
 
 
-def imports(path: Path) -> t.Iterator[tuple[str, str]]:
-    """Kind of plugin and folder (empty for a file beside the folders) of what a file imports of the collection."""
+COLLECTION = "ansible_collections.deephdc.accelerators.plugins"
+# What imports by a name that is only known when it runs.
+BY_NAME = {"importlib", "imp", "runpy", "__import__", "import_module", "exec", "eval"}
+
+
+def named(node: ast.AST, package: list[str]) -> list[str]:
+    """Whole names of what a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        start = package[: len(package) - node.level + 1] if node.level else []
+        return [".".join([*start, *filter(None, [node.module]), alias.name]) for alias in node.names]
+    return []
+
+
+def imports(path: Path, plugins: Path = PLUGINS) -> t.Iterator[tuple[str, str]]:
+    """Kind of plugin and folder (empty for a file beside the folders) of what a file imports of the collection.
+
+    The folder is * for a whole kind or more, as what is used of it can't be seen; the kind is * for an import by name.
+    """
+    package = [*COLLECTION.split("."), *path.relative_to(plugins).parent.parts]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.ImportFrom):
-            continue
-        if node.level:
-            yield path.relative_to(PLUGINS).parts[0], path.parent.name
-        elif node.module and node.module.startswith("ansible_collections.deephdc.accelerators.plugins."):
-            for alias in node.names:
-                parts = f"{node.module}.{alias.name}".split(".")[4:]
-                yield parts[0], parts[1] if (PLUGINS / parts[0] / parts[1]).is_dir() else ""
+        names = named(node, package)
+        if any(name.split(".")[0] in BY_NAME for name in names) or (isinstance(node, ast.Name) and node.id in BY_NAME):
+            yield "*", "*"
+        for name in names:
+            parts = name.split(".")[4:]
+            if f"{COLLECTION}.".startswith(f"{name}."):
+                yield "*", "*"
+            elif name.startswith(f"{COLLECTION}."):
+                if len(parts) == 1 or parts[1] == "*":
+                    yield parts[0], "*"
+                else:
+                    yield parts[0], parts[1] if (plugins / parts[0] / parts[1]).is_dir() else ""
 
 
-def wrong(path: Path) -> t.Iterator[str]:
+def wrong(path: Path, plugins: Path = PLUGINS) -> t.Iterator[str]:
     """What a file imports and must not."""
-    kind, *rest = path.relative_to(PLUGINS).parts
+    kind, *rest = path.relative_to(plugins).parts
     folder = rest[0] if len(rest) > 1 else ""
-    for other_kind, other in imports(path):
+    for other_kind, other in imports(path, plugins):
+        if other == "*":
+            yield f"{path.name} does not name the file that it imports"
         if other_kind in ("filter", "modules"):
             yield f"{path.name} imports a {other_kind}"
         if kind in ("module_utils", "modules") and other_kind == "plugin_utils":
@@ -101,15 +74,64 @@ def wrong(path: Path) -> t.Iterator[str]:
             yield f"_model/{path.name} imports {other}"
         if other in OF_MANAGERS and folder in OF_MANAGERS and other != folder:
             yield f"{folder}/{path.name} imports {other}"
-        neutral = folder and folder not in OF_MANAGERS
+        # Every playbook reads files beside the folders: a change of one manager must not make the tests of all others due.
+        neutral = kind in ("module_utils", "plugin_utils") and folder not in OF_MANAGERS
         if neutral and other in OF_MANAGERS and (folder, other) not in KNOWN:
-            yield f"{folder}/{path.name} imports {other}"
+            yield f"{folder or kind}/{path.name} imports {other}"
 
 
 def test_what_may_import_what() -> None:
-    paths = [path for kind in ("filter", "modules", "module_utils", "plugin_utils") for path in sorted((PLUGINS / kind).rglob("*.py"))]
+    paths = sorted(PLUGINS.rglob("*.py"))
     assert len(paths) > 100
     assert [sentence for path in paths for sentence in wrong(path)] == []
+
+
+UNNAMED = "x.py does not name the file that it imports"
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "sentences"),
+    [
+        ("plugin_utils/_slurm", "import {}.plugin_utils._opennebula.plan as plan", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "import {}.plugin_utils._opennebula.plan", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from {}.plugin_utils import _opennebula", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from {}.plugin_utils._opennebula import plan", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from .._opennebula import plan", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from .._opennebula.plan import units", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from .. import _opennebula", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from ...module_utils._opennebula import api", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "def late():\n    from .._opennebula import plan", ["_slurm/x.py imports _opennebula"]),
+        ("plugin_utils/_slurm", "from {} import plugin_utils", [UNNAMED]),
+        ("plugin_utils/_slurm", "from {}.plugin_utils import *", [UNNAMED]),
+        ("plugin_utils/_slurm", "from ansible_collections.deephdc import accelerators", [UNNAMED]),
+        ("plugin_utils/_slurm", "import {} as all", [UNNAMED]),
+        ("plugin_utils/_slurm", "import importlib", [UNNAMED]),
+        ("plugin_utils/_slurm", "from importlib import import_module as load", [UNNAMED]),
+        ("plugin_utils/_slurm", "__import__('{}.plugin_utils._opennebula.plan')", [UNNAMED]),
+        ("plugin_utils/_slurm", "from . import plan", []),
+        ("plugin_utils/_slurm", "from .. import _allotment", []),
+        ("plugin_utils", "from ._slurm import plan", ["plugin_utils/x.py imports _slurm"]),
+        ("plugin_utils", "from {}.plugin_utils import _slurm", ["plugin_utils/x.py imports _slurm"]),
+        ("module_utils", "from . import _slurm", ["module_utils/x.py imports _slurm"]),
+        ("module_utils", "from ..plugin_utils import _allotment", ["x.py, which runs on hosts, imports plugin_utils"]),
+        ("module_utils/_gpu", "from .. import x", ["_gpu/x.py imports "]),
+        ("module_utils/_gpu", "from . import facts", []),
+        ("module_utils/_model", "import {}.module_utils.x", ["_model/x.py imports "]),
+        ("modules", "import {}.modules.gpu_facts as facts", ["x.py imports a modules"]),
+        ("filter", "from .slurm import FilterModule", ["x.py imports a filter"]),
+        ("filter", "from ..plugin_utils._slurm import plan", []),
+    ],
+)
+def test_each_way_to_import_is_seen(tmp_path, place, code, sentences) -> None:
+    for name in (
+        "filter",
+        "modules",
+        *(f"{kind}/{folder}" for kind in ("module_utils", "plugin_utils") for folder in (*OF_MANAGERS, "_gpu", "_model")),
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    path = tmp_path / place / "x.py"
+    path.write_text(code.replace("{}", COLLECTION), encoding="utf-8")
+    assert list(wrong(path, tmp_path)) == sentences
 
 
 @pytest.mark.parametrize("manager", MANAGERS, ids=lambda manager: manager.name)
@@ -120,12 +142,6 @@ def test_each_manager_has_what_the_contract_asks_for(manager) -> None:
     assert code.PROMISES.header.startswith("# Made by deephdc.accelerators: ")
     assert callable(code.check) and callable(code.plan)
     assert {path.stem for path in (ROLES / manager.site_role / "tasks").glob("*.yml")} >= {"main", "check", "plan", "deliver", "validate"}
-
-
-def test_the_names_of_managers_drag_no_manager_along() -> None:
-    """Every playbook reads them: a change of one manager would make the tests of all others due."""
-    imported = set(imports(PLUGINS / "plugin_utils/_managers.py")) | set(imports(PLUGINS / "plugin_utils/_allotment.py"))
-    assert not {folder for _kind, folder in imported} & set(OF_MANAGERS)
 
 
 def test_managers_have_names_groups_and_roles_of_their_own() -> None:
