@@ -18,13 +18,8 @@ description:
     without lspci. Names come from the host's pci.ids where it has one.
   - With a driver, C(/proc/driver/nvidia) and C(nvidia-smi), or the sysfs files of amdgpu, i915 and xe and C(rocm-smi), add the rest.
   - A fact that the host does not tell is V(null). What is wrong with a device is told in its C(health).
+extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare.
-    support: none
   facts:
     description: The list is in RV(ansible_facts.accelerators).
     support: full

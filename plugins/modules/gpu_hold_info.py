@@ -14,13 +14,7 @@ description:
   - The role gpu_hold writes a file C(/var/lib/deephdc/held/HOLDER) before it takes a host from its users, and removes it after it has given
     the host back. A file that is there before a run was left by one that was killed or failed.
   - The files that earlier versions of the roles nvidia_driver and pci_passthrough left count, too.
-attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 """
 
 EXAMPLES = r"""

@@ -16,13 +16,7 @@ description:
   - Where that succeeds on a GPU of NVIDIA's and the driver's library C(libcuda.so.1) is there, a million numbers are squared on it as the
     same user, which takes some hundreds of MiB of its memory for a moment, as any CUDA program does. Not on GPUs that are divided by MIG,
     and not on those that a process has open, which are V(busy); NVIDIA's daemons that serve and watch GPUs do not count.
-attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options:
   user:
     description: The user, with all groups.

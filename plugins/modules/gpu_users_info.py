@@ -13,13 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Looks through the open files of all processes for the device files of the host's GPUs. It opens none of them itself.
   - NVIDIA's daemons that serve and watch GPUs do not count.
-attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options:
   root:
     description: Prefix of C(/sys) and C(/proc) that the accelerators are read from. Processes are those of this host.

@@ -12,13 +12,7 @@ short_description: Read which accounts and groups a host has
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads names and numbers of all users and groups that the host knows, and the record of accounts that come from an IAM.
-attributes:
-  check_mode:
-    description: It changes nothing.
-    support: full
-  diff_mode:
-    description: There is no difference to show.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options:
   record:
     description: Path of the record.

@@ -15,13 +15,7 @@ description:
     Made for INDIGO IAM, whose SSH keys and end times it knows, and for other services that tell a user's groups with the user.
   - Gives the whole lists or fails with one sentence. A list that changes while it is read is read again.
   - Runs on the control node. Follows no redirect, as the token would go with it.
-attributes:
-  check_mode:
-    description: It changes nothing.
-    support: full
-  diff_mode:
-    description: There is no difference to show.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options:
   url:
     description: Base of the SCIM interface, such as V(https://iam.example.org/scim), over https.

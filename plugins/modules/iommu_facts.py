@@ -14,13 +14,8 @@ description:
   - Reads whether the firmware has an IOMMU and the kernel uses it, and every PCI function with its group, its driver, and what the host
     itself does with it.
   - Needs root to see which processes have a device open.
+extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare.
-    support: none
   facts:
     description: Returns C(ansible_facts.iommu).
     support: full

@@ -14,13 +14,8 @@ description:
   - Tells which kernels a host has and whether modules can be built for them, which driver is installed and loaded, which ones apt
     could install, and what would keep the kernel from loading a new one.
   - The index of the driver's source is read into a directory of its own, so that nothing of the host changes.
+extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
-  check_mode:
-    description: The module only reads.
-    support: full
-  diff_mode:
-    description: There is nothing to compare.
-    support: none
   facts:
     description: They are in RV(ansible_facts.nvidia_driver).
     support: full

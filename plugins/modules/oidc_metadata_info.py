@@ -13,13 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Fetches the discovery document of each provider over verified TLS, from the host that will use it.
   - A provider that can't be read is no failure; the result says why.
-attributes:
-  check_mode:
-    description: It only reads.
-    support: full
-  diff_mode:
-    description: It changes nothing.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options:
   providers:
     description: The providers.

@@ -14,13 +14,8 @@ description:
   - Reads what slurmdbd has in the form in which a policy declares it, so that a site with a cluster can begin its policy with it.
     M(deephdc.accelerators.slurm_policy) with this policy changes nothing.
   - Settings that a policy can't declare are left out. Runs on the controller, as root.
+extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
-  check_mode:
-    description: It changes nothing.
-    support: full
-  diff_mode:
-    description: There is no difference to show.
-    support: none
   facts:
     description: It adds the fact RV(ansible_facts.slurm_accounts).
     support: full

@@ -13,13 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Asks the database that C(slurmdbd.conf) names, on the host of slurmdbd and as root. slurmdbd need not run.
   - A run compares it with the state that the controllers have, so that no cluster begins again with job 1.
-attributes:
-  check_mode:
-    description: Reads only.
-    support: full
-  diff_mode:
-    description: Changes nothing.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options: {}
 seealso:
   - module: deephdc.accelerators.slurm_record_info

@@ -14,13 +14,8 @@ description:
   - Reads CPUs, memory, network and distribution as M(ansible.builtin.setup) does, SLURM's packages as
     M(deephdc.accelerators.slurm_packages_facts) does, and accelerators as M(deephdc.accelerators.gpu_facts) does.
   - It is one execution of a module instead of three, each of which costs more than what it reads.
+extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
-  check_mode:
-    description: Changes nothing.
-    support: full
-  diff_mode:
-    description: Changes nothing.
-    support: none
   facts:
     description: Returns the facts of the three modules.
     support: full

@@ -13,13 +13,8 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the installed packages of SLURM, and on demand the version that apt would install.
     Works on hosts whose packages are dpkg's; on others nothing is installed.
+extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
-  check_mode:
-    description: Changes nothing.
-    support: full
-  diff_mode:
-    description: Changes nothing.
-    support: none
   facts:
     description: Returns C(ansible_facts.slurm_packages).
     support: full

@@ -14,13 +14,7 @@ description:
   - Reads the record that the role slurm_cluster keeps on the controller, the accelerators of every node as they were
     configured last. A device that is in it and not in the facts was lost.
   - Looks at the directory in which slurmctld keeps its state, and at the one that its present configuration names.
-attributes:
-  check_mode:
-    description: Changes nothing.
-    support: full
-  diff_mode:
-    description: Changes nothing.
-    support: none
+extends_documentation_fragment: deephdc.accelerators.reads
 options:
   path:
     description: The record.

@@ -16,10 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
 PLUGINS = ROOT / "plugins"
 # The folders of managers, below module_utils and plugin_utils.
-OF_MANAGERS = ("_slurm", "_opennebula", "_kubernetes", "_mesos", "_openstack")
+OF_MANAGERS = ("_kubernetes", "_mesos", "_openstack", *(f"_{manager.name}" for manager in MANAGERS))
 # What one manager may know of others: the settings of accounts end in SLURM's policy.
 KNOWN = {("_iam", "_slurm")}
-
 
 COLLECTION = "ansible_collections.deephdc.accelerators.plugins"
 # What imports by a name that is only known when it runs.
