@@ -342,3 +342,14 @@ def test_the_role_of_each_manager_can_hold_and_release(manager) -> None:
     for entry in ("hold", "release"):
         assert (role / f"tasks/{entry}.yml").is_file() and entry in specs
     assert f"    {manager.host_role}_hold: " in (role / "tasks/hold.yml").read_text(encoding="utf-8")
+
+
+def test_what_managers_are_given_is_documented() -> None:
+    """By the role gpu_hold, or by variables of it that their entry points name."""
+    given = {name for task in load(ROLES / "gpu_hold/tasks/manager.yml") for name in task.get("vars", {})}
+    for manager in MANAGERS:
+        specs = load(ROLES / manager.host_role / "meta/argument_specs.yml")["argument_specs"]
+        given |= {name for entry in ("hold", "release") for name in specs[entry].get("options", {})}
+    assert given >= {"gpu_hold_reason", "gpu_hold_wait"}
+    document = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    assert {name for name in given if f"\n| `{name}` | " not in document} == set()

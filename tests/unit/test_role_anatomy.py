@@ -127,10 +127,26 @@ def test_every_option_says_what_it_is(role: Path) -> None:
     assert [name for name, option in documented(role).items() if not option.get("description") or not option.get("type")] == []
 
 
+def asked_for(node: t.Any) -> t.Iterator[tuple[str, str]]:
+    """Role and entry point of each include_role and import_role in a play or a file of tasks."""
+    if isinstance(node, list):
+        for entry in node:
+            yield from asked_for(entry)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("ansible.builtin.include_role", "ansible.builtin.import_role"):
+                yield value["name"], value.get("tasks_from", "main")
+            yield from asked_for(value)
+
+
+ASKED_FOR = {call for path in (*PLAYBOOKS.glob("*.yml"), *ROOT.glob("roles/*/tasks/*.yml")) for call in asked_for(load(path))}
+
+
 def test_every_entry_point_is_documented(role: Path) -> None:
-    """A file of tasks that another role or play may ask for by tasks_from has its own argument specification."""
+    """A file of tasks that another role or play asks for by tasks_from has its own argument specification."""
     specs = load(role / "meta/argument_specs.yml")["argument_specs"]
     assert [name for name in specs if not (role / "tasks" / f"{name}.yml").is_file()] == []
+    assert {entry for name, entry in ASKED_FOR if name == f"deephdc.accelerators.{role.name}"} - set(specs) == set()
 
 
 def tasks_of(tasks: list[dict[str, t.Any]]) -> t.Iterator[dict[str, t.Any]]:
