@@ -98,7 +98,8 @@ reboot_needed:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import canonical_address, link_name, read_text, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.address import canonical_address
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import link_name, read_text, under
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import note, noted, replace
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu

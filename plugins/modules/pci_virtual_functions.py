@@ -76,7 +76,8 @@ virtual_functions:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import canonical_address, under
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.address import canonical_address
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import under
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import replace
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu

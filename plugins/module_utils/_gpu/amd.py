@@ -13,9 +13,10 @@ import json
 import os
 import re
 
+from .address import canonical_address
 from .bounded_command import TimeBudget, find_command, run_bounded
 from .entry import add_problem, fill
-from .pci import canonical_address, marketing_name, read_integer, read_text, under
+from .pci import marketing_name, read_integer, read_text, under
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,10 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What NVIDIA's driver tells: /proc/driver/nvidia, and nvidia-smi where it is installed.
-
-The form of the documents is that of nvidia-smi -q -x, schemas v10 (driver 450) to v13 (driver 595).
-"""
+"""What NVIDIA's driver tells: /proc/driver/nvidia, and nvidia-smi where it is installed."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -14,16 +11,12 @@ __metaclass__ = type
 
 import os
 import re
-from xml.etree import ElementTree
 
+from .address import canonical_address
 from .bounded_command import TimeBudget, find_command, run_bounded
 from .entry import add_problem, existing_files, fill
-from .pci import (
-    canonical_address,
-    list_directory,
-    read_text,
-    under,
-)
+from .nvidia_smi import ANY_ADDRESS, SAYS_LOST, SAYS_RESET, Unreadable, outside_document, parse_document, parse_list
+from .pci import list_directory, read_text, under
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,16 +34,6 @@ _REPLACED = b"\xef\xbf\xbd".decode("utf-8")
 _VERSION = r"(\d+(?:\.\d+)+)"
 # No failing command needs more characters to say why.
 _MAXIMUM_MESSAGES = 20000
-_ANY_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
-_LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
-_RESET = re.compile(r"GPU requires reset", re.IGNORECASE)
-
-# What nvidia-smi writes in the place of a value that it does not have.
-_NO_VALUE = re.compile(
-    r"(\[?N/A\]?|None|ERR!|\[?Not Supported\]?|\[?Unknown Error\]?|GPU is lost.*|\[?GPU requires reset\]?"
-    r"|Requested functionality has been deprecated|\[?Insufficient Permissions\]?)?\Z",
-    re.IGNORECASE,
-)
 
 # Return values as in the manual page of nvidia-smi.
 _RETURN_VALUES = {
@@ -63,10 +46,6 @@ _RETURN_VALUES = {
     14: "the infoROM is corrupted",
     15: "the GPU has fallen off the bus",
 }
-
-
-class Unreadable(Exception):
-    """A document that is not what nvidia-smi writes."""
 
 
 def read(root, entries, budget):
@@ -143,7 +122,7 @@ def query_smi(budget):
         return answer
     result = run_bounded([command, "-q", "-x"], budget)
     text = result.stdout.decode("utf-8", "replace")
-    messages = (result.stderr.decode("utf-8", "replace") + "\n" + _outside_document(text))[:_MAXIMUM_MESSAGES]
+    messages = (result.stderr.decode("utf-8", "replace") + "\n" + outside_document(text))[:_MAXIMUM_MESSAGES]
     if result.timed_out:
         answer["problems"].append(("nvidia_smi_timeout", "nvidia-smi gave no answer within %g seconds" % budget.seconds, None))
         return answer
@@ -167,49 +146,6 @@ def query_smi(budget):
     if result.rc != 0:
         answer["problems"].extend(_failures(result, messages))
     return answer
-
-
-def parse_document(text):
-    # type: (str) -> tuple[str | None, dict[str, dict[str, Any]]]
-    """Read the output of nvidia-smi -q -x.
-
-    NVML refuses to work with a kernel module of another version, so the version in an answer is also the library's.
-
-    :returns: the version, and by PCI address: model, uuid, serial, minor, memory_mib, ecc (bool), mig_capable, mig_enabled,
-        mig_devices, display_active, lost (bool), ecc_problems (list of sentence parts) and reset (why it needs one, a sentence part);
-        None where it says nothing.
-    :raises Unreadable: if it is not a complete document.
-    """
-    start, end = _document_bounds(text)
-    if start < 0:
-        raise Unreadable("it is empty" if not text.strip() else "it is not XML")
-    if end < 0:
-        raise Unreadable("it is truncated")
-    try:
-        log = ElementTree.fromstring(text[start:end].encode("utf-8"))
-    except (ElementTree.ParseError, ValueError, LookupError) as error:
-        raise Unreadable(str(error))
-    gpus = {}
-    for gpu in log.findall("gpu"):
-        address = canonical_address(gpu.get("id") or gpu.findtext("pci/pci_bus_id") or "")
-        if address:
-            gpus[address] = _gpu_facts(gpu)
-    return _value(log, "driver_version"), gpus
-
-
-def parse_list(text):
-    # type: (str) -> dict[tuple[str, int], tuple[str, str]]
-    """Profile and uuid of MIG devices from nvidia-smi -L, by the uuid of their GPU and their index on it."""
-    found = {}
-    gpu_uuid = ""
-    for line in text.splitlines():
-        gpu = re.match(r"GPU \d+:.*\(UUID: (GPU-[^)]+)\)", line)
-        if gpu:
-            gpu_uuid = gpu.group(1)
-        device = re.match(r"\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)]+)\)", line)
-        if device:
-            found[(gpu_uuid, int(device.group(2)))] = (device.group(1), device.group(3))
-    return found
 
 
 def capability_files(root, minor, gpu_instance, compute_instance):
@@ -273,22 +209,6 @@ def _mig_entry(root, entry, device, minor):
     return dict([(key, device[key]) for key in keys], device_files=existing_files(root, entry, files))
 
 
-def _document_bounds(text):
-    # type: (str) -> tuple[int, int]
-    """Warnings may stand before and after the document: it begins at its first tag and ends after its last one."""
-    start = text.find("<nvidia_smi_log")
-    end = text.rfind("</nvidia_smi_log>")
-    return start, end + len("</nvidia_smi_log>") if end >= 0 else -1
-
-
-def _outside_document(text):
-    # type: (str) -> str
-    start, end = _document_bounds(text)
-    if start < 0:
-        return text
-    return text[:start] + (text[end:] if end >= 0 else "")
-
-
 def _failures(result, messages):
     # type: (CommandResult, str) -> list[tuple[str, str, str | None]]
     meaning = _RETURN_VALUES.get(result.rc)
@@ -297,9 +217,9 @@ def _failures(result, messages):
     failed = "nvidia-smi failed with return value %s%s" % (result.rc, " (%s)" % reason if reason else "")
     named = []
     for line in messages.splitlines():
-        for text in _ANY_ADDRESS.findall(line):
-            problem = "fallen_off_bus" if _LOST.search(line) or result.rc == 15 else "nvidia_smi_failed"
-            problem = "reset_required" if _RESET.search(line) else problem
+        for text in ANY_ADDRESS.findall(line):
+            problem = "fallen_off_bus" if SAYS_LOST.search(line) or result.rc == 15 else "nvidia_smi_failed"
+            problem = "reset_required" if SAYS_RESET.search(line) else problem
             named.append((problem, "nvidia-smi says: " + line.strip().rstrip("."), canonical_address(text)))
     # A warning about one GPU (return value 14) comes with a full answer about all of them.
     return named if named and result.rc == 14 else named + [("nvidia_smi_failed", failed, None)]
@@ -317,92 +237,3 @@ def _name_mig_devices(gpus, command, budget, problems):
     for gpu in gpus.values():
         for device in gpu["mig_devices"]:
             device["profile"], device["uuid"] = names.get((gpu["uuid"], device["index"]), (None, None))
-
-
-def _gpu_facts(gpu):
-    # type: (ElementTree.Element) -> dict[str, Any]
-    mig_mode = _value(gpu, "mig_mode/current_mig")
-    told_mig = gpu.find("mig_mode/current_mig") is not None
-    return {
-        "model": _value(gpu, "product_name"),
-        "uuid": _value(gpu, "uuid"),
-        "serial": _value(gpu, "serial"),
-        "minor": _number(gpu, "minor_number"),
-        "memory_mib": _number(gpu, "fb_memory_usage/total"),
-        "ecc": _enabled(_value(gpu, "ecc_mode/current_ecc")),
-        "mig_capable": mig_mode is not None if told_mig else None,  # N/A: it has no such mode
-        "mig_enabled": mig_mode == "Enabled" if told_mig else None,
-        "mig_devices": [_mig_device(device) for device in gpu.findall("mig_devices/mig_device")],
-        "display_active": _enabled(_value(gpu, "display_active")),
-        "lost": any(_LOST.search(text or "") for text in (gpu.findtext("uuid"), gpu.findtext("product_name"), gpu.text)),
-        "ecc_problems": _ecc_problems(gpu),
-        "reset": _reset(gpu),
-    }
-
-
-def _mig_device(device):
-    # type: (ElementTree.Element) -> dict[str, Any]
-    return {
-        "index": _number(device, "index"),
-        "gpu_instance_id": _number(device, "gpu_instance_id"),
-        "compute_instance_id": _number(device, "compute_instance_id"),
-        "memory_mib": _number(device, "fb_memory_usage/total"),
-        "profile": None,
-        "uuid": None,
-    }
-
-
-def _ecc_problems(gpu):
-    # type: (ElementTree.Element) -> list[str]
-    problems = []
-    volatile = gpu.find("ecc_errors/volatile")
-    uncorrected = 0
-    for counter in volatile.iter() if volatile is not None else ():
-        if "uncorrectable" in counter.tag and (counter.text or "").strip().isdigit():
-            uncorrected += int((counter.text or "").strip())
-    # Boards before Turing count by the number of wrong bits: two cannot be corrected.
-    uncorrected += _number(gpu, "ecc_errors/volatile/double_bit/total") or 0
-    if uncorrected:
-        problems.append("%d uncorrected ECC error(s) since the driver was loaded" % uncorrected)
-    for path, problem in (
-        ("retired_pages/pending_retirement", "memory pages wait for retirement, which takes a reset"),
-        ("retired_pages/pending_blacklist", "memory pages wait for retirement, which takes a reset"),
-        ("remapped_rows/remapped_row_pending", "memory rows wait for being remapped, which takes a reset"),
-        ("remapped_rows/remapped_row_failure", "memory rows could not be remapped"),
-    ):
-        if _value(gpu, path) == "Yes" and problem not in problems:
-            problems.append(problem)
-    return problems
-
-
-def _reset(gpu):
-    # type: (ElementTree.Element) -> str | None
-    """Why the GPU must be reset before it works again, None where it need not.
-
-    Drivers before 575 have gpu_reset_status, later ones gpu_recovery_action, and 575 has the first as deprecated beside the second.
-    """
-    action = _value(gpu, "gpu_recovery_action")
-    if action:
-        return "the driver asks for the recovery action " + action
-    if _value(gpu, "gpu_reset_status/reset_required") == "Yes" or any(_RESET.search(element.text or "") for element in gpu.iter()):
-        return "it requires a reset"
-    if _value(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
-        return "the driver recommends to drain and reset it"
-    return None
-
-
-def _value(element, path):
-    # type: (ElementTree.Element, str) -> str | None
-    text = (element.findtext(path) or "").strip()
-    return None if _NO_VALUE.match(text) else text
-
-
-def _number(element, path):
-    # type: (ElementTree.Element, str) -> int | None
-    match = re.match(r"\d+", _value(element, path) or "")
-    return int(match.group(0)) if match else None
-
-
-def _enabled(value):
-    # type: (str | None) -> bool | None
-    return {"Enabled": True, "Yes": True, "Disabled": False, "No": False}.get(value or "")

@@ -13,6 +13,8 @@ import io
 import os
 import re
 
+from .address import canonical_address
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # absent from Python 2.7
@@ -21,7 +23,6 @@ PCI_IDS_PATHS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")
 
 # sysfs files hold one page; what is longer than this is not what we look for.
 _MAXIMUM_TEXT_BYTES = 65536
-_ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z", re.IGNORECASE)
 
 # Transfer rate in GT/s -> PCI Express generation (PCI Express Base Specification 6.0).
 _GENERATION_BY_RATE = {"2.5": 1, "5": 2, "5.0": 2, "8": 3, "8.0": 3, "16": 4, "16.0": 4, "32": 5, "32.0": 5, "64": 6, "64.0": 6}
@@ -31,16 +32,6 @@ def under(root, path):
     # type: (str, str) -> str
     """The place of the absolute *path* below the prefix *root*."""
     return os.path.join(root, path.lstrip("/"))
-
-
-def canonical_address(text):
-    # type: (str) -> str | None
-    """A PCI address as sysfs writes it, or None: nvidia-smi's '00000000:41:00.0' becomes '0000:41:00.0'."""
-    match = _ADDRESS.match(text.strip())
-    if not match:
-        return None
-    domain, bus, device, function = match.groups()
-    return "%04x:%s:%s.%s" % (int(domain, 16), bus.lower(), device.lower(), function)
 
 
 def full_address(text):

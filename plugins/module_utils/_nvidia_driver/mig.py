@@ -14,7 +14,7 @@ import re
 import typing as t
 from collections import Counter
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import canonical_address
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.address import canonical_address
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import Accelerator, as_number, assignable, type_of
 

@@ -11,9 +11,9 @@ import re
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import vendors
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.address import canonical_address
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import (
     address_key,
-    canonical_address,
     link_name,
     list_directory,
     read_integer,

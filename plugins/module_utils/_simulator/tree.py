@@ -15,7 +15,8 @@ import typing as t
 import uuid
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import vendors
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import address_key, canonical_address
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.address import canonical_address
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import address_key
 
 #: Path -> text of a file, Link, or None for a directory that may be empty.
 Tree = t.Dict[str, t.Union[str, "Link", None]]

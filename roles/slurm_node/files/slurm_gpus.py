@@ -14,7 +14,10 @@ import syslog
 import tempfile
 import traceback
 from collections import namedtuple
-from xml.etree import ElementTree
+
+# The collection's own reader of GPUs, which this role installs beside this file.
+from _gpu import nvidia_smi
+from _gpu.address import canonical_address
 
 # Written by the role slurm_node: type, PCI address, device file, and the number that SLURM gives the GPU on this node.
 DEVICES_FILE = "/etc/slurm/gpu_devices"
@@ -32,20 +35,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The words are those of the module gpu_facts, which the collection's next run looks at the node with.
 LOST = "it has fallen off the bus, the device does not answer any more"
 UNLISTED = "nvidia-smi does not list it though the driver nvidia is bound to it"
-PENDING = (
-    ("retired_pages/pending_retirement", "memory pages wait for retirement, which takes a reset"),
-    ("retired_pages/pending_blacklist", "memory pages wait for retirement, which takes a reset"),
-    ("remapped_rows/remapped_row_pending", "memory rows wait for being remapped, which takes a reset"),
-    ("remapped_rows/remapped_row_failure", "memory rows could not be remapped"),
-)
 RESET = "it requires a reset"
-SAYS_RESET = re.compile(r"GPU requires reset", re.IGNORECASE)
-# What a driver writes in the place of a recovery action that it does not ask for, or does not know.
-NO_ACTION = re.compile(
-    r"(None|\[?N/A\]?|\[?Not Supported\]?|Requested functionality has been deprecated|\[?Unknown Error\]?)?\Z", re.IGNORECASE
-)
-SAYS_LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
-ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 
 # One GPU or MIG instance that SLURM schedules; files are its own, for an instance after those of the whole GPU.
 Gpu = namedtuple("Gpu", "index type address files")
@@ -140,67 +130,30 @@ def nvidia_problems():
 
 
 def read_smi(text, code):
-    start, end = text.find("<nvidia_smi_log"), text.rfind("</nvidia_smi_log>")
     try:
-        log = ElementTree.fromstring(text[start : end + len("</nvidia_smi_log>")] if 0 <= start < end else "")
-    except ElementTree.ParseError:
-        log = None
+        _version, facts = nvidia_smi.parse_document(text)
+    except nvidia_smi.Unreadable:
+        facts = None
     # What stands before and after the document is about a GPU that does not answer; then there may be no document at all.
-    around = text if log is None else text[:start] + text[end:]
+    around = text if facts is None else nvidia_smi.outside_document(text)
     lost = {
-        address(match): [RESET if SAYS_RESET.search(line) else LOST]
+        canonical_address(address): [RESET if nvidia_smi.SAYS_RESET.search(line) else LOST]
         for line in around.splitlines()
-        if SAYS_LOST.search(line) or SAYS_RESET.search(line) or code == 15
-        for match in [ADDRESS.search(line)]
-        if match
+        if nvidia_smi.SAYS_LOST.search(line) or nvidia_smi.SAYS_RESET.search(line) or code == 15
+        for address in nvidia_smi.ANY_ADDRESS.findall(line)[:1]
     }
-    if log is None:
+    if facts is None:
         if not lost:
             say(f"nvidia-smi failed with return value {code}")
         return lost, False
-    told = {}
-    for gpu in log.findall("gpu"):
-        match = ADDRESS.search(gpu.get("id") or "")
-        if match:
-            told[address(match)] = gpu_problems(gpu)
-    complete = bool(told)
-    told.update(lost)
-    return told, complete
-
-
-def address(match):
-    """As sysfs has it; nvidia-smi writes eight digits of the domain, in capitals."""
-    return f"{int(match.group(1), 16):04x}:{match.group(2).lower()}"
+    told = {address: gpu_problems(gpu) for address, gpu in facts.items()}
+    return {**told, **lost}, bool(told)
 
 
 def gpu_problems(gpu):
-    if any(SAYS_LOST.search(gpu.findtext(key) or "") for key in ("uuid", "product_name")):
+    if gpu["lost"]:
         return [LOST]
-    found = reset_problems(gpu)
-    volatile = gpu.find("ecc_errors/volatile")
-    counters = list(volatile.iter()) if volatile is not None else []
-    # Boards before Turing count by the number of wrong bits: two cannot be corrected.
-    wrong_bits = [gpu.findtext("ecc_errors/volatile/double_bit/total") or ""]
-    texts = [counter.text or "" for counter in counters if "uncorrectable" in counter.tag] + wrong_bits
-    uncorrected = sum(int(text.strip()) for text in texts if text.strip().isdigit())
-    if uncorrected:
-        found.append(f"{uncorrected} uncorrected ECC error(s) since the driver was loaded")
-    for path, problem in PENDING:
-        if (gpu.findtext(path) or "").strip() == "Yes" and problem not in found:
-            found.append(problem)
-    return found
-
-
-def reset_problems(gpu):
-    """Drivers before 575 have gpu_reset_status, later ones gpu_recovery_action; 575 has both, the first as deprecated."""
-    action = (gpu.findtext("gpu_recovery_action") or "").strip()
-    if not NO_ACTION.match(action):
-        return [f"the driver asks for the recovery action {action}"]
-    required = (gpu.findtext("gpu_reset_status/reset_required") or "").strip() == "Yes"
-    if required or any(SAYS_RESET.search(element.text or "") for element in gpu.iter()):
-        return [RESET]
-    recommended = (gpu.findtext("gpu_reset_status/drain_and_reset_recommended") or "").strip() == "Yes"
-    return ["the driver recommends to drain and reset it"] if recommended else []
+    return ([gpu["reset"]] if gpu["reset"] else []) + gpu["ecc_problems"]
 
 
 def guarded(main):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia, nvidia_smi
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_uuid_that_the_driver_does_not_know_yet(tmp_path):
 
 
 def test_old_schema_counts_double_bit_errors():
-    _version, gpus = nvidia.parse_document(
+    _version, gpus = nvidia_smi.parse_document(
         '<nvidia_smi_log><gpu id="00000000:05:00.0"><ecc_errors><volatile><single_bit><total>7</total></single_bit>'
         "<double_bit><device_memory>1</device_memory><total>1</total></double_bit></volatile></ecc_errors></gpu></nvidia_smi_log>"
     )
@@ -41,14 +41,14 @@ def test_old_schema_counts_double_bit_errors():
 
 
 def test_an_old_document_without_mig_says_nothing_about_it():
-    _version, gpus = nvidia.parse_document('<nvidia_smi_log><gpu id="0000:05:00.0"><serial>N/A</serial></gpu></nvidia_smi_log>')
+    _version, gpus = nvidia_smi.parse_document('<nvidia_smi_log><gpu id="0000:05:00.0"><serial>N/A</serial></gpu></nvidia_smi_log>')
     assert gpus["0000:05:00.0"]["mig_capable"] is None and gpus["0000:05:00.0"]["mig_enabled"] is None
     assert gpus["0000:05:00.0"]["serial"] is None
 
 
 def test_warnings_around_the_document():
     text = "WARNING: before\n<?xml version='1.0' ?><nvidia_smi_log><driver_version>1.2</driver_version></nvidia_smi_log>\nWARNING: after\n"
-    assert nvidia.parse_document(text) == ("1.2", {})
+    assert nvidia_smi.parse_document(text) == ("1.2", {})
 
 
 def test_list_of_mig_devices():
@@ -57,7 +57,7 @@ def test_list_of_mig_devices():
         "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-b)\n  MIG 1c.3g.20gb  Device  0: (UUID: MIG-y)\n"
         "  MIG 1g.10gb+me Device 12: (UUID: MIG-z)\n"
     )
-    assert nvidia.parse_list(text) == {
+    assert nvidia_smi.parse_list(text) == {
         ("GPU-a", 0): ("1g.5gb", "MIG-x"),
         ("GPU-b", 0): ("1c.3g.20gb", "MIG-y"),
         ("GPU-b", 12): ("1g.10gb+me", "MIG-z"),

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import pci
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import address, pci
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import p
     ],
 )
 def test_canonical_address(text, expected):
-    assert pci.canonical_address(text) == expected
+    assert address.canonical_address(text) == expected
 
 
 @pytest.mark.parametrize(

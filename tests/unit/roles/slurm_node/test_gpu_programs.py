@@ -7,6 +7,8 @@ from __future__ import annotations
 import importlib
 import os
 import pty
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,18 +16,21 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia
+import yaml
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia_smi
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model import units
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import gres as slurm_gres
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
 ROOT = Path(__file__).resolve().parents[4]
 FILES = ROOT / "roles/slurm_node/files"
+UTILS = ROOT / "plugins/module_utils"
 SMI = ROOT / "tests/data/nvidia_smi"
 
 
 @pytest.fixture
 def programs(monkeypatch):
+    monkeypatch.syspath_prepend(str(UTILS))
     monkeypatch.syspath_prepend(str(FILES))
     for name in ("slurm_gpus", "slurm_mps", "slurm_gpu_epilog", "slurm_gpu_prolog"):
         sys.modules.pop(name, None)
@@ -38,10 +43,30 @@ def programs(monkeypatch):
 def test_node_and_control_node_read_nvidia_smi_alike(programs, path):
     """The next run of the collection resumes a node that it finds well: both must say the same, in the same words."""
     text = path.read_text(encoding="utf-8")
-    _version, facts = nvidia.parse_document(text)
+    _version, facts = nvidia_smi.parse_document(text)
     told, complete = programs.read_smi(text, 0)
     assert told == {address: gpu["ecc_problems"] for address, gpu in facts.items()}
     assert complete
+
+
+def test_the_programs_find_what_they_import(tmp_path):
+    """The files that the role installs are enough, in a Python that knows nothing else of the collection."""
+    variables = yaml.safe_load((ROOT / "roles/slurm_node/vars/main.yml").read_text(encoding="utf-8"))
+    names = []
+    for item in variables["__slurm_node_program_files"]:
+        source = re.search(r"'ansible.builtin.file', (__slurm_node_reader ~ )?'([\w.]+\.py)'", item.get("content", ""))
+        if source:
+            target = tmp_path / item["path"].removeprefix("{{ __slurm_node_programs }}/").replace(
+                "{{ __slurm_node_health }}", "slurm_gpu_health"
+            )
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy((UTILS / "_gpu" if source.group(1) else FILES) / source.group(2), target)
+            names.append(target.name)
+    # A run that is killed in between leaves the former slurm_gpus.py, or one that finds the reader.
+    assert names[:3] == ["address.py", "nvidia_smi.py", "slurm_gpus.py"]
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import slurm_gpus, slurm_mps; print(slurm_gpus.read_smi('<nvidia_smi_log', 9))"
+    done = subprocess.run([sys.executable, "-B", "-I", "-c", code], check=False, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("({}, False)\n", "")
 
 
 def test_words_are_those_of_the_facts(programs):
@@ -60,6 +85,7 @@ def test_a_lost_gpu_is_named_without_a_document(programs):
 RESETS = [
     ("<gpu_recovery_action>GPU Reset</gpu_recovery_action>", ["the driver asks for the recovery action GPU Reset"]),
     ("<gpu_recovery_action>None</gpu_recovery_action>", []),
+    ("<gpu_recovery_action>ERR!</gpu_recovery_action>", []),
     ("<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status>", ["it requires a reset"]),
     ("<gpu_reset_status><reset_required>No</reset_required></gpu_reset_status>", []),
     (
@@ -81,7 +107,7 @@ def test_a_gpu_that_requires_a_reset_is_sick_everywhere(programs, words, expecte
     text = f'<nvidia_smi_log><gpu id="00000000:41:00.0"><uuid>GPU-1</uuid>{words}</gpu></nvidia_smi_log>'
     told, complete = programs.read_smi(text, 0)
     assert (told, complete) == ({"0000:41:00.0": expected}, True)
-    _version, facts = nvidia.parse_document(text)
+    _version, facts = nvidia_smi.parse_document(text)
     assert [facts["0000:41:00.0"]["reset"]] == (expected or [None])
 
 
