@@ -9,6 +9,7 @@ import re
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import apt_repository
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver.generations import (
     Generation,
@@ -44,6 +45,8 @@ FAMILIES = {
     "repository": [Family({"proprietary": "nvidia-kernel-dkms", "open": "nvidia-kernel-open-dkms"}, ["nvidia-driver-cuda"])],
 }
 PERSISTENCE = "nvidia-persistenced"
+# What its apt source is for.
+PURPOSE = "NVIDIA's driver comes from here"
 FABRIC_MANAGER = "nvidia-fabricmanager"
 
 # What a pin of the branch holds; names of NVIDIA's container toolkit are among them, but none of its versions.
@@ -315,12 +318,7 @@ def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence
     archives: addresses and suites that the host has its distribution from.
     """
     if source == "repository":
-        lines = [f"Types: deb\nURIs: {repository['uri']}\nSuites: {repository['suite']}"]
-        if repository.get("components"):
-            lines.append(f"Components: {' '.join(repository['components'])}")
-        # apt takes a key in place of a file's name, so that no other archive is believed for it.
-        key = "\n".join(f" {line}" if line.strip() else " ." for line in repository["key"].strip().splitlines())
-        return _headed([*lines, f"Signed-By:\n{key}"])
+        return apt_repository.source(repository, PURPOSE)
     by_uri: dict[str, list[str]] = {}
     for uri, suite in archives:
         by_uri.setdefault(uri, []).append(suite)
@@ -328,12 +326,7 @@ def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence
         f"Types: deb\nURIs: {uri}\nSuites: {' '.join(suites)}\nComponents: contrib non-free non-free-firmware\nSigned-By: {keyring}"
         for uri, suites in by_uri.items()
     ]
-    return _headed(["\n\n".join(stanzas)]) if stanzas else ""
-
-
-def _headed(lines: t.Iterable[str]) -> str:
-    text = "\n".join(lines)
-    return f"# Made by deephdc.accelerators: NVIDIA's driver comes from here.\n{text}\n"
+    return f"# Made by deephdc.accelerators: {PURPOSE}.\n" + "\n\n".join(stanzas) + "\n" if stanzas else ""
 
 
 def preferences(version: str) -> str:

@@ -93,8 +93,7 @@ def test_what_would_be_another_setting_or_command_is_refused(tmp_path: Path):
         "key": "-----BEGIN PGP PUBLIC KEY BLOCK-----",
     }
     sentences = [
-        "opennebula_host_repository of kvm1 has no uri: give the address of the repository or of a mirror, one, without blanks.",
-        "suite and component in opennebula_host_repository of kvm1 must be one word each",
+        "opennebula_host_repository of kvm1 is no repository of apt: uri begins with http:, https: or file:",
         "opennebula_host_name of kvm1 must be a host's name or address",
         "opennebula_host_datastores of kvm1 must be absolute paths",
     ]
