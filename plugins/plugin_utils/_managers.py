@@ -34,6 +34,7 @@ class Manager(t.NamedTuple):
 MANAGERS = (
     Manager("slurm", "slurm_nodes", "slurm_node", "slurm_cluster", "driver"),
     Manager("opennebula", "opennebula_hosts", "opennebula_host", "opennebula_pci", "vfio"),
+    Manager("kubernetes", "kubernetes_workers", "kubernetes_node", "kubernetes_cluster", "driver"),
 )
 
 

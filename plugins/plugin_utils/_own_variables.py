@@ -24,6 +24,8 @@ OURS = (
         "gpu_hold_",
         "gpu_simulator_",
         "iam_accounts_",
+        "kubernetes_cluster_",
+        "kubernetes_control_plane_",
         "oidc_proxy_",
         "opennebula_host_",
         "opennebula_pci_",
