@@ -198,7 +198,7 @@ def test_a_front_end_that_does_not_answer_is_named_and_the_next_run_goes_on(site
 
 
 def test_a_manager_without_the_host_is_recorded_so(site, holds):
-    """No slurmd is there."""
+    """No slurmd is there, and no controller: the entry point hold of deephdc.accelerators.slurm_node must not ask for one."""
     holds.run("main", inventory={"slurm_nodes": {"hosts": {"kvm1": {}}}})
     assert holds.managers() == {"slurm": "none", "opennebula": "held"} and holds.state()[0] == DISABLED
     said = holds.run("release")
