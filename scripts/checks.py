@@ -20,6 +20,7 @@ ONE_RELEASE = {
     "gpu_host/test_container_toolkit.py": "trixie",
     "gpu_host/test_driver.py": "bookworm",
     "gpu_host/test_reboot.py": "trixie",
+    "kubernetes": "trixie",  # the one release that it was made for so far
     "oidc_hostile": "bookworm",
     "oidc_proxy/test_04_life.py": "trixie",
     "oidc_proxy/test_06_gateway_attacks.py": "bookworm",

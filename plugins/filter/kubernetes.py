@@ -1,17 +1,35 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filter that computes the configuration of the NVIDIA device plugin for Kubernetes."""
+"""The filters that check a Kubernetes inventory, plan its cluster and compute the configuration of NVIDIA's device plugin."""
 
 from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import device_plugin
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import device_plugin, manager, nodes
+
+
+def kubernetes_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cluster: dict[str, t.Any]) -> list[str]:
+    return [str(found) for found in manager.check(Site(hostvars, groups, in_play, cluster))]
+
+
+def kubernetes_plan(
+    hostvars: t.Any,
+    groups: dict[str, list[str]],
+    cluster: dict[str, t.Any],
+    recorded: str = "",
+    present: t.Mapping[str, t.Any] | None = None,
+) -> dict[str, t.Any]:
+    return manager.plan(Site(hostvars, groups, (), cluster), recorded, present)
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
             "kubernetes_device_plugin_config": as_filter(device_plugin.device_plugin_config),
+            "kubernetes_inventory_errors": as_filter(kubernetes_inventory_errors),
+            "kubernetes_node_patches": as_filter(nodes.patches),
+            "kubernetes_plan": as_filter(kubernetes_plan),
         }

@@ -15,8 +15,8 @@ TREE = Tree(ROOT)
 INPUTS = {name: set(inputs(TREE, name, "trixie")) for name in checks.scenario_names() if name not in checks.BY_HAND}
 # Filters that no playbook of ours calls yet, and what they import: their managers are still to come, or users call them.
 CALLED_BY_NO_PLAYBOOK = {
-    *("glue2", "kubernetes", "mesos", "nova_lxd", "slurm", "vfio"),
-    *("agent", "device_plugin", "devices", "vfio_ids"),  # what they know is in plugin_utils
+    *("glue2", "mesos", "nova_lxd", "slurm", "vfio"),
+    *("agent", "devices", "vfio_ids"),  # what they know is in plugin_utils
 }
 
 

@@ -13,6 +13,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import limits, policy
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam import settings as iam_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import elastic, gateway, partitions
@@ -25,6 +26,9 @@ MAPS = {
         "accelerator_allotment",
         "gpu_hold_not",
         "iam_accounts_names",
+        "kubernetes_cluster_kube_proxy",
+        "kubernetes_cluster_kubelet",
+        "kubernetes_cluster_network_manifests",
         "slurm_cluster_settings",
         "slurm_cluster_cgroup_settings",
         "slurm_cluster_node_settings",
@@ -57,6 +61,8 @@ KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
     ("oidc_proxy_providers",): oidc_settings.PROVIDER_DEFAULTS,
     ("oidc_proxy_backends",): oidc_settings.BACKEND_DEFAULTS,
     ("iam_accounts_groups",): iam_settings.GROUP_KEYS,
+    ("kubernetes_cluster_device_plugin_settings",): kubernetes_settings.PLUGIN_KEYS,
+    ("kubernetes_cluster_device_plugin_settings", "mounts"): kubernetes_settings.MOUNT_KEYS,
     ("opennebula_pci_templates",): opennebula_plan.TEMPLATE_KEYS,
     ("opennebula_pci_quotas",): opennebula_plan.QUOTA_KEYS,
 }

@@ -9,6 +9,7 @@ Source: README of NVIDIA/k8s-device-plugin 0.17 ("As a configuration file", "Wit
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Sequence
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
@@ -18,6 +19,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
     schedulable,
     usable_instances,
 )
+
+WHOLE = "nvidia.com/gpu"  # the resource of GPUs that are not divided
 
 
 def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1) -> dict[str, Any]:
@@ -32,31 +35,34 @@ def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1)
     """
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
         raise ValueError(f"The replicas must be a whole number from 1 on, not {replicas!r}.")
-    resources = _resources(accelerators)
+    names = list(resources(accelerators))
     config: dict[str, Any] = {
         "version": "v1",
-        "flags": {"migStrategy": "mixed" if any(name != "nvidia.com/gpu" for name in resources) else "none"},
+        "flags": {"migStrategy": "mixed" if any(name != WHOLE for name in names) else "none"},
     }
-    if replicas > 1 and resources:
+    if replicas > 1 and names:
         config["sharing"] = {
             "timeSlicing": {
                 "failRequestsGreaterThanOne": True,
-                "resources": [{"name": name, "replicas": replicas} for name in resources],
+                "resources": [{"name": name, "replicas": replicas} for name in names],
             }
         }
     return config
 
 
-def _resources(accelerators: Sequence[Accelerator]) -> list[str]:
-    """Names of the extended resources the plugin will offer, sorted."""
-    names: set[str] = set()
+def resources(accelerators: Sequence[Accelerator]) -> dict[str, int]:
+    """The extended resources that the plugin will offer, sorted by name: how many devices or MIG instances of each.
+
+    :raises ValueError: the input is not a list of accelerators.
+    """
+    found: Counter[str] = Counter()
     for accelerator in schedulable(accelerators):
         if accelerator.get("vendor") != NVIDIA.name:
             continue
         if is_mig(accelerator):
             # A profile such as 1g.10gb+me becomes nvidia.com/mig-1g.10gb.me, resource names have no plus sign.
             profiles = (instance.get("profile") for instance in usable_instances(accelerator))
-            names.update("nvidia.com/mig-" + str(profile).replace("+", ".") for profile in profiles if profile)
+            found.update("nvidia.com/mig-" + str(profile).replace("+", ".") for profile in profiles if profile)
         else:
-            names.add("nvidia.com/gpu")
-    return sorted(names)
+            found[WHOLE] += 1
+    return dict(sorted(found.items()))

@@ -17,11 +17,15 @@ FILTERS = {
     for name, function in module.FilterModule().filters().items()
 }
 HOST = [gpu(0), mig_gpu(1, ["1g.10gb", "3g.40gb"]), amd(2), gpu(3, driver=None, device_files=[])]
+WORKERS = {"kubernetes_workers": ["gpu1"]}
 OF_A_CLUSTER = {"slurm_gres_conf", "slurm_tres"}
 ARGUMENTS = {
     "glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"],
     "slurm_gres": ["shard:2"],
     "kubernetes_device_plugin_config": [2],
+    "kubernetes_inventory_errors": [WORKERS, ["gpu1"], {}],
+    "kubernetes_node_patches": [{"nodes": [{"name": "gpu1", "host": "gpu1", "labels": {"a": "1"}, "taints": []}], "unfit": {}}],
+    "kubernetes_plan": [{**WORKERS, "kubernetes_control_plane": ["cp1"]}, {}],
     "opennebula_inventory_errors": [[]],
     "opennebula_pci_conf": [["10de:20b0"]],
     "opennebula_plan": [["gpu1"], []],
@@ -37,6 +41,19 @@ def input_of(name):
         return [{"name": "machine"}]
     if name == "opennebula_pci_conf":
         return ":filter: '0:0'\n"
+    if name == "kubernetes_inventory_errors":
+        return {"gpu1": {}}
+    if name == "kubernetes_node_patches":
+        return [{"metadata": {"name": "gpu1"}}]
+    if name == "kubernetes_plan":
+        facts = {"distribution": "Debian", "distribution_major_version": "13", "accelerators": HOST}
+        return {
+            host: {
+                "ansible_facts": {**facts, "hostname": host, "default_ipv4": {"address": f"192.0.2.{number}"}},
+                "kubernetes_node_host": {"cgroup": 2, "containerd": ""},
+            }
+            for number, host in enumerate(("cp1", "gpu1"))
+        }
     if name == "opennebula_plan":
         return {"gpu1": {"ansible_facts": {"accelerators": HOST}}}
     return [{"name": "gpu1", "accelerators": HOST}] if name in OF_A_CLUSTER else HOST

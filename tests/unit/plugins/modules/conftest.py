@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import sys
 
 import pytest
 from ansible.module_utils import basic
@@ -41,3 +43,30 @@ def fake(monkeypatch, tmp_path):
 
     add.calls = lambda: log.read_text(encoding="utf-8").splitlines() if log.exists() else []
     return add
+
+
+class Kubectl:
+    """A kubectl that answers from the file of a cluster; see fake_kubectl.py."""
+
+    def __init__(self, directory, fake):
+        self._path = directory / "cluster.json"
+        self.calls = fake.calls
+        program = directory / "fake_kubectl.py"
+        program.write_text(pathlib.Path(__file__).with_name("fake_kubectl.py").read_text(encoding="utf-8"), encoding="utf-8")
+        self._made = lambda: fake("kubectl", f'exec {sys.executable} -S -E {program} "$@"')
+
+    @property
+    def cluster(self):
+        return json.loads(self._path.read_text(encoding="utf-8"))
+
+    @cluster.setter
+    def cluster(self, given):
+        """Set the cluster, and forget the calls so far."""
+        self._path.write_text(json.dumps({"nodes": [], "pods": [], **given}), encoding="utf-8")
+        self._made()
+        (self._path.parent / "fake_commands/calls.log").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def kubectl(tmp_path, fake):
+    return Kubectl(tmp_path, fake)

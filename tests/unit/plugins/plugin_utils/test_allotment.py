@@ -9,7 +9,7 @@ from ansible_collections.deephdc.accelerators.plugins.filter.site_check import s
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment, _managers
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu, mig_gpu
 
-SLURM, OPENNEBULA = _managers.MANAGERS
+SLURM, OPENNEBULA = (_managers.BY_NAME[name] for name in ("slurm", "opennebula"))
 GROUPS = {"slurm_nodes": ["gpu1", "both"], "opennebula_hosts": ["kvm1", "both"]}
 FIRST, SECOND = "0000:01:00.0", "0000:02:00.0"
 

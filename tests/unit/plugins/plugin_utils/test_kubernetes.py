@@ -38,3 +38,12 @@ def test_replicas_must_be_a_whole_number(replicas):
 def test_wrong_input():
     with pytest.raises(ValueError, match="list of dictionaries"):
         device_plugin.device_plugin_config("a100")
+
+
+def test_resources_are_counted_by_name():
+    accelerators = [mig_gpu(1, ["3g.40gb", "1g.10gb+me", "1g.10gb+me"]), gpu(0), amd(2), gpu(3, driver="nouveau"), gpu(4)]
+    assert list(device_plugin.resources(accelerators).items()) == [
+        ("nvidia.com/gpu", 2),
+        ("nvidia.com/mig-1g.10gb.me", 2),
+        ("nvidia.com/mig-3g.40gb", 1),
+    ]

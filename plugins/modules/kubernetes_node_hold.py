@@ -1,0 +1,216 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Keep new pods from a node of Kubernetes and wait for those that run there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubernetes_node_hold
+version_added: 0.1.0
+short_description: Keep new pods from a node of Kubernetes and wait for those that run there
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Cordons a node and waits for its pods. Or uncordons a node that it cordoned before.
+  - Pods of services (of a ReplicaSet or a StatefulSet) are evicted, as they start elsewhere; disruption budgets are respected.
+    No other pod is ended, as the work of a job would be lost.
+  - Pods of DaemonSets, static pods and finished pods are not waited for.
+  - What the module does is recorded in the node's annotation C(accelerators.deephdc.org/held). A node that an administrator cordoned
+    has no such annotation, and stays as it is. One that is cordoned because it lost a device stays so, too.
+requirements:
+  - kubectl
+notes:
+  - Runs on a host with the administrator's kubeconfig, such as one of the control plane.
+attributes:
+  check_mode:
+    description: Predicts the change and reads which pods run there. Moves none and does not wait.
+    support: full
+  diff_mode:
+    description: Shows whether the node takes pods.
+    support: full
+options:
+  name:
+    description: The node's name.
+    type: str
+    required: true
+  state:
+    description:
+      - A V(held) node gets no new pods.
+      - A V(released) node gets pods again if this module cordoned it.
+    type: str
+    choices: [held, released]
+    required: true
+  reason:
+    description: Why it is held, one line; the value of the annotation. Needed for V(held).
+    type: str
+  pods:
+    description: Which pods are moved or waited for. V(all) of the node, as before a reboot, those with V(devices), or V(none).
+    type: str
+    choices: [all, devices, none]
+    default: all
+  wait:
+    description: Seconds to wait until none of these pods runs there; 0 does not wait.
+    type: float
+    default: 0.0
+  kubeconfig:
+    description: File with the address of the API and the rights of an administrator.
+    type: path
+    default: /etc/kubernetes/admin.conf
+"""
+
+EXAMPLES = r"""
+- name: Keep new pods from a node, and wait an hour for those that run there
+  deephdc.accelerators.kubernetes_node_hold:
+    name: gpu1
+    state: held
+    reason: "gpu_hold: nvidia_driver"
+    wait: 3600
+
+- name: Give it back
+  deephdc.accelerators.kubernetes_node_hold:
+    name: gpu1
+    state: released
+"""
+
+RETURN = r"""
+known:
+  description: Whether there is a node of this name.
+  type: bool
+  returned: success
+held:
+  description: Whether this module holds the node after the call, or would in check mode.
+  type: bool
+  returned: success
+kept:
+  description: The sentence that says so if an administrator cordoned the node, else empty.
+  type: str
+  returned: success
+moved:
+  description: Pods of services that were evicted.
+  type: list
+  elements: str
+  returned: success
+  sample: ["pod web/front-5d9-x2 of ReplicaSet front-5d9"]
+summary:
+  description: The pods that run there after the wait, in words.
+  type: list
+  elements: str
+  returned: success
+  sample: ["pod physics/train-4xk of Job train"]
+"""
+
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import pods
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.kubectl import OPTIONS, Kubectl, Refused
+
+POLL = 2  # seconds
+HELD = "accelerators.deephdc.org/held"
+# Of the role kubernetes_cluster, for a node that lost a promised device.
+LOST = "accelerators.deephdc.org/lost"
+
+
+def running(kubectl: Kubectl, name: str, which: str) -> list[dict]:
+    """The users' pods of a node; with devices, only those that asked for one."""
+    found = kubectl.listed("pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}")
+    return [pod for pod in found if pods.is_users(pod) and (which == "all" or pods.has_device(pod))]
+
+
+def evict(kubectl: Kubectl, pod: dict) -> str:
+    """Ask for a pod to be moved; empty if that is done, else why its disruption budget does not let it go now."""
+    meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
+    try:
+        kubectl("create", "--raw", f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/eviction", "--filename=-", given=eviction)
+    except Refused as refused:
+        said = str(refused)
+        if "disruptionbudget" in said.lower().replace(" ", ""):
+            return said
+        if "not found" not in said:
+            raise Refused(f"{pods.sentence(pod)}: {said}") from refused
+    return ""
+
+
+def empty(kubectl: Kubectl, module: AnsibleModule, name: str) -> tuple[list[str], list[str]]:
+    """Move services, and wait for all other pods; who was moved, and who is left."""
+    until = time.monotonic() + module.params["wait"]
+    moved: dict[str, str] = {}
+    while True:
+        left = running(kubectl, name, module.params["pods"])
+        if module.check_mode:
+            return [], [pods.sentence(pod) for pod in left]
+        kept: dict[str, str] = {}
+        for pod in left:
+            number = pod["metadata"]["uid"]
+            if pods.is_service(pod) and number not in moved:
+                kept[number] = evict(kubectl, pod)
+                if not kept[number]:
+                    moved[number] = pods.sentence(pod)
+        if not left or time.monotonic() >= until:
+            reasons = [kept.get(pod["metadata"]["uid"]) for pod in left]
+            return list(moved.values()), [pods.sentence(pod) + (f" ({why})" if why else "") for pod, why in zip(left, reasons)]
+        time.sleep(min(POLL, max(0.0, until - time.monotonic())))
+
+
+def patch(kubectl: Kubectl, module: AnsibleModule, name: str, reason: str | None, is_away: bool) -> None:
+    """Write annotation and state in one step."""
+    if not module.check_mode:
+        wanted = {"metadata": {"annotations": {HELD: reason}}, "spec": {"unschedulable": is_away or None}}
+        kubectl("patch", "node", name, "--type=merge", "--patch", module.jsonify(wanted))
+
+
+def shown(name: str, was_away: bool, is_away: bool) -> dict:
+    return {"before": f"{name} takes pods: {not was_away}\n", "after": f"{name} takes pods: {not is_away}\n"}
+
+
+def hold(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> dict:
+    notes, was_away = node["metadata"].get("annotations") or {}, bool(node["spec"].get("unschedulable"))
+    result: dict = {"changed": False, "diff": shown(name, was_away, True)}
+    if was_away and not {HELD, LOST} & set(notes):
+        result["kept"] = f"{name} was cordoned already and stays so"
+    else:
+        result["held"] = True
+        result["changed"] = HELD not in notes or not was_away
+        if result["changed"]:
+            patch(kubectl, module, name, notes.get(HELD) or module.params["reason"], is_away=True)
+    if module.params["pods"] != "none":
+        result["moved"], result["summary"] = empty(kubectl, module, name)
+        result["changed"] = result["changed"] or bool(result["moved"])
+    return result
+
+
+def release(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> dict:
+    notes, was_away = node["metadata"].get("annotations") or {}, bool(node["spec"].get("unschedulable"))
+    if HELD not in notes:
+        return {"diff": shown(name, was_away, was_away)}
+    patch(kubectl, module, name, None, is_away=LOST in notes)
+    return {"changed": True, "diff": shown(name, was_away, LOST in notes)}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["held", "released"], "required": True},
+            "reason": {"type": "str"},
+            "pods": {"type": "str", "choices": ["all", "devices", "none"], "default": "all"},
+            "wait": {"type": "float", "default": 0.0},
+            **OPTIONS,
+        },
+        required_if=[("state", "held", ["reason"])],
+        supports_check_mode=True,
+    )
+    kubectl, name = Kubectl(module), module.params["name"]
+    result: dict = {"changed": False, "known": False, "held": False, "kept": "", "moved": [], "summary": []}
+    try:
+        node = kubectl.find("node", name)
+        if node:
+            result.update(known=True, **(hold if module.params["state"] == "held" else release)(kubectl, module, name, node))
+    except Refused as refused:
+        module.fail_json(msg=f"Kubernetes refused it: {refused}")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
