@@ -120,8 +120,8 @@ def test_without_jobs_the_allotment_moves_it(site):
     site.until("front", "squeue --noheader | wc -l", "0")
     options = write(site, shared([], [*THEIRS, MINE]))
     # SLURM can't deny its jobs what it does not have, so the run does not end well until vfio-pci has the device.
-    said = " ".join(site.playbook(SLURM, succeeds=False, **options).split())
-    assert f"jobs of SLURM on kvm1 can open the a100 {MINE}, which accelerator_allotment does not give to SLURM" in said
+    said = site.playbook(SLURM, succeeds=False, **options)
+    assert f"jobs of SLURM on kvm1 can open the a100 {MINE}, which accelerator_allotment does not give to SLURM" in " ".join(said.split())
     assert "failed=1" in recap(said, "kvm1") and "failed=0" in recap(said, "front"), said[-4000:]
     device = site.out("kvm1", "runuser -u ada -- srun --chdir=/tmp sh -c 'exec 3</dev/nvidia0 && echo open' 2>&1 || true")
     assert device.strip() == "open", device
