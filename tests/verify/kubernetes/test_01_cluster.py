@@ -13,7 +13,9 @@ def test_nodes_are_ready_and_tell_their_gpus(site: Site):
     for node in site.get("nodes")["items"]:
         ready = next(one["status"] for one in node["status"]["conditions"] if one["type"] == "Ready")
         assert ready == "True", node["metadata"]["name"]
-        labels = {key.split("/")[1]: value for key, value in node["metadata"]["labels"].items() if key.startswith("accelerators.deephdc.org/")}
+        labels = {
+            key.split("/")[1]: value for key, value in node["metadata"]["labels"].items() if key.startswith("accelerators.deephdc.org/")
+        }
         labels.pop("device-plugin", None)
         offered[node["metadata"]["name"]] = (node["status"]["allocatable"].get("nvidia.com/gpu"), labels)
     assert offered == {"cp1": (None, {}), "gpu1": ("2", {"a100": "2"}), "gpu2": ("2", {"t4": "2"})}
@@ -98,7 +100,8 @@ def test_pods_of_two_hosts_reach_each_other(site: Site, way: str):
         address = site.get("pod web")["status"]["podIP"]
         url = "web.default.svc.cluster.local:80" if way == "name" else f"{address}:8080"
         host, port = url.split(":")
-        ask = f"for i in 1 2 3 4 5 6 7 8 9 10; do printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {host} {port} && exit 0; sleep 1; done; exit 1"
+        get = f"printf 'GET /index.html HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {host} {port}"
+        ask = f"for i in 1 2 3 4 5 6 7 8 9 10; do {get} && exit 0; sleep 1; done; exit 1"
         site.start("asking", ask, gpus=1, node="gpu2")
         site.phase("asking", "Succeeded")
         assert "hello" in site.logs("asking")

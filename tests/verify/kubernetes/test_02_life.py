@@ -42,7 +42,10 @@ def test_a_lost_gpu_takes_its_node_away_and_brings_it_back(site: Site):
 def held(site: Site, *entries: str, succeeds: bool = True, **variables: object) -> str:
     """A play that does what a role does that disturbs gpu1."""
     tasks = [
-        {"ansible.builtin.include_role": {"name": "deephdc.accelerators.gpu_hold", "tasks_from": entry}, "vars": {"gpu_hold_holder": "nvidia_driver"}}
+        {
+            "ansible.builtin.include_role": {"name": "deephdc.accelerators.gpu_hold", "tasks_from": entry},
+            "vars": {"gpu_hold_holder": "nvidia_driver"},
+        }
         for entry in entries
     ]
     play = [{"hosts": "gpu1", "gather_facts": False, "vars": {"gpu_hold_wait": 0.1, **variables}, "tasks": tasks}]
@@ -91,7 +94,9 @@ def test_a_host_is_not_taken_from_a_job_and_services_move(site: Site):
         held(site, "main", gpu_hold_wait=1)
         node = site.node("gpu1")
         assert node["spec"]["unschedulable"] and node["metadata"]["annotations"][HELD].startswith("gpu_hold: nvidia_driver")
-        where = [pod["spec"].get("nodeName") for pod in site.get("pods --selector=app=service")["items"] if pod["status"]["phase"] == "Running"]
+        where = [
+            pod["spec"].get("nodeName") for pod in site.get("pods --selector=app=service")["items"] if pod["status"]["phase"] == "Running"
+        ]
         assert "gpu1" not in where and len(where) >= 1
         held(site, "release")
         node = site.node("gpu1")
@@ -149,7 +154,9 @@ def test_a_killed_run_is_completed_by_the_next(site: Site, number: int):
     seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6)) + number
     print(f"KILL_SEED={seed}")
     site.kubectl("delete node gpu2 --ignore-not-found")
-    site.out("gpu2", "kubeadm reset --force >/dev/null 2>&1; rm -f /etc/cni/net.d/10-deephdc.conflist; ip link delete cni0 2>/dev/null; true")
+    site.out(
+        "gpu2", "kubeadm reset --force >/dev/null 2>&1; rm -f /etc/cni/net.d/10-deephdc.conflist; ip link delete cni0 2>/dev/null; true"
+    )
     chance = random.Random(seed)
     task = site.killed_playbook(PLAYBOOK, chance, 45, "--skip-tags", "install")
     print(f"killed at {task}")
