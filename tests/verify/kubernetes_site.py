@@ -17,7 +17,10 @@ TRY = """
 for file in /dev/nvidia[0-9]*; do [ -c "$file" ] && echo "has $file"; done
 file=$(ls -d /dev/nvidia[0-9]* | head -1)
 major=$(printf %d "0x$(stat -c %t "$file")") own=$(printf %d "0x$(stat -c %T "$file")")
-for minor in 0 1; do mknod /tmp/d$minor c $major $minor && (: </tmp/d$minor) 2>/tmp/said && echo "opens $minor" || echo "$minor: $(cat /tmp/said)"; done
+for minor in 0 1; do
+    mknod /tmp/d$minor c $major $minor
+    (: </tmp/d$minor) 2>/tmp/said && echo "opens $minor" || echo "$minor: $(cat /tmp/said)"
+done
 echo "own $own"
 """
 
