@@ -123,8 +123,9 @@ def test_without_jobs_the_allotment_moves_it(site):
     said = site.playbook(SLURM, succeeds=False, **options)
     assert f"jobs of SLURM on kvm1 can open the a100 {MINE}, which accelerator_allotment does not give to SLURM" in " ".join(said.split())
     assert "failed=1" in recap(said, "kvm1") and "failed=0" in recap(said, "front"), said[-4000:]
-    device = site.out("kvm1", "runuser -u ada -- srun --chdir=/tmp sh -c 'exec 3</dev/nvidia0 && echo open' 2>&1 || true")
-    assert device.strip() == "open", device
+    # Let through: a simulated device has no driver that would answer.
+    device = site.out("kvm1", "runuser -u ada -- srun --chdir=/tmp sh -c 'exec 3</dev/nvidia0' 2>&1 || true")
+    assert "No such device or address" in device and "not permitted" not in device, device
     assert "Gres=(null)" in site.out("front", "scontrol --oneliner show node kvm1")
     # The host's driver still has it, so no machine may get it yet.
     site.playbook(OPENNEBULA, *SKIP, **options)
