@@ -5,7 +5,7 @@
 
 usage: publish.py PROGRAMS DIRECTORY      on a host with nft, iptables, dpkg-deb and gpg; the key lies in DIRECTORY/key.asc afterwards
 
-Real: the programs. Stood in for: the frames of Kubernetes' packages, with one program for three commands, and those of its images.
+Real: the programs. Stood in for: the frames of Kubernetes' packages, with one program in three packages, and those of its images.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ import tarfile
 import tempfile
 from email.utils import formatdate
 from pathlib import Path
+from typing import NamedTuple
 
-VERSION = "1.37.2"
+# What each version names beside its own programs. Those of another version than ours have ours inside.
+BESIDE = {"1.37": ("etcd:3.7.0-0", "coredns/coredns:v1.14.6"), "1.36": ("etcd:3.6.8-0", "coredns/coredns:v1.14.2")}
 INDEX = "Packages"
 DEPENDS = "conntrack, ebtables, ethtool, iproute2, iptables, mount, socat, util-linux"
 UNIT = """\
@@ -64,38 +66,64 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def package(directory: Path, name: str, depends: str, files: dict[str, str], links: dict[str, str], programs: dict[str, Path]) -> None:
+class Package(NamedTuple):
     """A package: path to text, path to target of a link, path to a program."""
+
+    name: str
+    version: str
+    depends: str
+    files: dict[str, str]
+    links: dict[str, str]
+    programs: dict[str, Path]
+
+
+def versions(programs: Path) -> dict[str, Path]:
+    """The program of each version of Kubernetes."""
+    return {file.name.split("-", 1)[1]: file for file in sorted(programs.glob("kubernetes-*"))}
+
+
+def package(directory: Path, made: Package) -> None:
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
         root = Path(scratch)
         root.chmod(0o755)
         fields = {
-            "Package": name,
-            "Version": f"{VERSION}-1.1",
+            "Package": made.name,
+            "Version": f"{made.version}-1.1",
             "Architecture": "amd64",
             "Maintainer": "nobody <nobody@invalid>",
-            "Depends": depends,
+            "Depends": made.depends,
         }
         text = "".join(f"{field}: {value}\n" for field, value in fields.items())
-        for path, content in {"DEBIAN/control": f"{text}Description: stands in for Kubernetes' package of this name\n", **files}.items():
+        for path, content in {
+            "DEBIAN/control": f"{text}Description: stands in for Kubernetes' package of this name\n",
+            **made.files,
+        }.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(content, encoding="utf-8")
-        for path, program in programs.items():
+        for path, program in made.programs.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             run("cp", "--preserve=mode", program, root / path)
-        for path, target in links.items():
+        for path, target in made.links.items():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).symlink_to(target)
-        run("dpkg-deb", "--root-owner-group", "-Znone", "-b", root, directory / f"{name}.deb")
+        run("dpkg-deb", "--root-owner-group", "-Znone", "-b", root, directory / f"{made.name}_{made.version}.deb")
 
 
 def repository(directory: Path, programs: Path) -> None:
     """Packages kubeadm, kubectl and kubelet in a flat repository."""
     directory.mkdir(parents=True, exist_ok=True)
     units = "usr/lib/systemd/system"
-    package(directory, "kubelet", DEPENDS, {f"{units}/kubelet.service": UNIT}, {}, {"usr/bin/kubelet": programs / "kubernetes"})
-    package(directory, "kubectl", "kubelet", {}, {"usr/bin/kubectl": "kubelet"}, {})
-    package(directory, "kubeadm", "kubelet", {f"{units}/kubelet.service.d/10-kubeadm.conf": DROP_IN}, {"usr/bin/kubeadm": "kubelet"}, {})
+    units_of = {
+        "kubelet": {f"{units}/kubelet.service": UNIT},
+        "kubectl": {},
+        "kubeadm": {f"{units}/kubelet.service.d/10-kubeadm.conf": DROP_IN},
+    }
+    for version, program in versions(programs).items():
+        # The program is a package of its own, as an upgrade replaces one command before the other.
+        shared, path = f"kubernetes-program-{version}", f"usr/lib/kubernetes-{version}"
+        package(directory, Package(shared, version, DEPENDS, {}, {}, {path: program}))
+        for name, files in units_of.items():
+            package(directory, Package(name, version, shared, files, {f"usr/bin/{name}": f"/{path}"}, {}))
     index = ""
     for file in sorted(directory.glob("*.deb")):
         sha256 = run("sha256sum", file).split()[0]
@@ -188,12 +216,10 @@ def image(file: Path, names: list[str], layer: Layer, **config: list[str]) -> No
             archive.addfile(entry, io.BytesIO(content))
 
 
-def images(directory: Path, programs: Path) -> None:
-    """What kubeadm and the device plugin's manifest name, and an image for users' pods."""
-    directory.mkdir(parents=True, exist_ok=True)
-
+def kubernetes_image(file: Path, version: str, program: Path) -> None:
+    """One image under the names of the four that kubeadm runs."""
     kubernetes = Layer()
-    kubernetes.add(programs / "kubernetes", "/usr/local/bin/kubernetes")
+    kubernetes.add(program, "/usr/local/bin/kubernetes")
     commands = ("kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler")
     for command in commands:
         kubernetes.link(f"/usr/local/bin/{command}", "kubernetes")
@@ -204,16 +230,26 @@ def images(directory: Path, programs: Path) -> None:
     kubernetes.add(Path(f"{SYSTEM}/xtables"), f"{SYSTEM}/xtables")
     for command in ("iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"):
         kubernetes.link(f"/usr/sbin/{command}", "xtables-nft-multi")
-    image(directory / "kubernetes.tar", [f"{REGISTRY}/{command}:v{VERSION}" for command in commands], kubernetes)
+    image(file, [f"{REGISTRY}/{command}:v{version}" for command in commands], kubernetes)
+
+
+def images(directory: Path, programs: Path) -> None:
+    """What kubeadm and the device plugin's manifest name, and an image for users' pods."""
+    directory.mkdir(parents=True, exist_ok=True)
+
+    for version, program in versions(programs).items():
+        kubernetes_image(directory / f"kubernetes-{version}.tar", version, program)
+    minors = {version.rpartition(".")[0] for version in versions(programs)}
+    beside = [BESIDE[minor] for minor in sorted(minors)]
 
     etcd = Layer()
     for command in ("etcd", "etcdctl", "etcdutl"):
         etcd.add(programs / command, f"/usr/local/bin/{command}")
-    image(directory / "etcd.tar", [f"{REGISTRY}/etcd:3.7.0-0"], etcd, Cmd=["etcd"])
+    image(directory / "etcd.tar", [f"{REGISTRY}/{etcd_name}" for etcd_name, _ in beside], etcd, Cmd=["etcd"])
 
     coredns = Layer()
     coredns.add(programs / "coredns", "/coredns")
-    image(directory / "coredns.tar", [f"{REGISTRY}/coredns/coredns:v1.14.6"], coredns, Entrypoint=["/coredns"])
+    image(directory / "coredns.tar", [f"{REGISTRY}/{coredns_name}" for _, coredns_name in beside], coredns, Entrypoint=["/coredns"])
 
     pause = Layer()
     pause.add(programs / "pause", "/pause")
@@ -223,6 +259,15 @@ def images(directory: Path, programs: Path) -> None:
     plugin.program(programs / "nvidia-device-plugin", "/usr/bin/nvidia-device-plugin")
     plugin.add(programs / "libnvidia-ml.so.1", f"{SYSTEM}/libnvidia-ml.so.1")
     image(directory / "nvidia-device-plugin.tar", ["nvcr.io/nvidia/k8s-device-plugin:v0.18.0"], plugin, Entrypoint=["nvidia-device-plugin"])
+
+    driver = Layer()
+    driver.add(programs / "gpu-dra", "/gpu-dra")
+    image(directory / "gpu-dra.tar", ["stand-in.invalid/gpu-dra:1"], driver, Entrypoint=["/gpu-dra"])
+
+    if (programs / "kueue").exists():
+        queue = Layer()
+        queue.add(programs / "kueue", "/manager")
+        image(directory / "kueue.tar", ["registry.k8s.io/kueue/kueue:v0.15.0"], queue, Entrypoint=["/manager"])
 
     busybox = Layer()
     busybox.add(Path("/bin/busybox"), "/bin/busybox")
