@@ -195,7 +195,7 @@ class Layer:
         return self.data.getvalue()
 
 
-def image(file: Path, names: list[str], layer: Layer, **config: list[str]) -> None:
+def image(file: Path, names: list[str], layer: Layer, **config: list[str] | str) -> None:
     """An archive as `docker save` writes it."""
     data = layer.bytes()
     described = {
@@ -245,11 +245,11 @@ def images(directory: Path, programs: Path) -> None:
     etcd = Layer()
     for command in ("etcd", "etcdctl", "etcdutl"):
         etcd.add(programs / command, f"/usr/local/bin/{command}")
-    image(directory / "etcd.tar", [f"{REGISTRY}/{etcd_name}" for etcd_name, _ in beside], etcd, Cmd=["etcd"])
+    image(directory / "etcd.tar", [f"{REGISTRY}/{etcd_name}" for etcd_name, _dns in beside], etcd, Cmd=["etcd"])
 
     coredns = Layer()
     coredns.add(programs / "coredns", "/coredns")
-    image(directory / "coredns.tar", [f"{REGISTRY}/{coredns_name}" for _, coredns_name in beside], coredns, Entrypoint=["/coredns"])
+    image(directory / "coredns.tar", [f"{REGISTRY}/{coredns_name}" for _store, coredns_name in beside], coredns, Entrypoint=["/coredns"])
 
     pause = Layer()
     pause.add(programs / "pause", "/pause")
@@ -267,7 +267,7 @@ def images(directory: Path, programs: Path) -> None:
     if (programs / "kueue").exists():
         queue = Layer()
         queue.add(programs / "kueue", "/manager")
-        image(directory / "kueue.tar", ["registry.k8s.io/kueue/kueue:v0.15.0"], queue, Entrypoint=["/manager"])
+        image(directory / "kueue.tar", ["registry.k8s.io/kueue/kueue:v0.15.0"], queue, Entrypoint=["/manager"], User="65532:65532")
 
     busybox = Layer()
     busybox.add(Path("/bin/busybox"), "/bin/busybox")
