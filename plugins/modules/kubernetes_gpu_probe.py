@@ -43,7 +43,7 @@ options:
         type: str
         required: true
       count:
-        description: How many of it the node must offer.
+        description: How many of it the node must show as allocatable. With V(0), as for dynamic resource allocation, that is not looked at.
         type: int
         default: 1
   image:

@@ -23,7 +23,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
 WHOLE = "nvidia.com/gpu"  # the resource of GPUs that are not divided
 
 
-def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1) -> dict[str, Any]:
+def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1, mps: bool = False) -> dict[str, Any]:
     """The plugin's configuration file as data, for a node with these accelerators.
 
     With MIG enabled on a GPU the strategy is ``mixed``: each size of instance is a resource of its own, as in the
@@ -31,6 +31,7 @@ def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1)
 
     :arg replicas: how many pods may share each NVIDIA GPU or MIG instance in turns; 1 for none. A pod that asks for
         more than one share is refused, because it would not get more than one does.
+    :arg mps: whether these pods share it by NVIDIA's Multi-Process Service, each with an equal part of its memory and processors.
     :raises ValueError: the input is not a list of accelerators, or replicas is not a whole number from 1 on.
     """
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 1:
@@ -41,12 +42,11 @@ def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1)
         "flags": {"migStrategy": "mixed" if any(name != WHOLE for name in names) else "none"},
     }
     if replicas > 1 and names:
-        config["sharing"] = {
-            "timeSlicing": {
-                "failRequestsGreaterThanOne": True,
-                "resources": [{"name": name, "replicas": replicas} for name in names],
-            }
-        }
+        shares = [{"name": name, "replicas": replicas} for name in names]
+        # With MPS the plugin itself sets it.
+        config["sharing"] = (
+            {"mps": {"resources": shares}} if mps else {"timeSlicing": {"failRequestsGreaterThanOne": True, "resources": shares}}
+        )
     return config
 
 
@@ -60,9 +60,13 @@ def resources(accelerators: Sequence[Accelerator]) -> dict[str, int]:
         if accelerator.get("vendor") != NVIDIA.name:
             continue
         if is_mig(accelerator):
-            # A profile such as 1g.10gb+me becomes nvidia.com/mig-1g.10gb.me, resource names have no plus sign.
             profiles = (instance.get("profile") for instance in usable_instances(accelerator))
-            found.update("nvidia.com/mig-" + str(profile).replace("+", ".") for profile in profiles if profile)
+            found.update(mig_resource(str(profile)) for profile in profiles if profile)
         else:
             found[WHOLE] += 1
     return dict(sorted(found.items()))
+
+
+def mig_resource(profile: str) -> str:
+    """The extended resource of a size of MIG instance: 1g.10gb+me gives nvidia.com/mig-1g.10gb.me, as resource names have no plus sign."""
+    return "nvidia.com/mig-" + profile.replace("+", ".")

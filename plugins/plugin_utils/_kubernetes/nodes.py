@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import manifests
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import dra, manifests, vendor_plugins
 
 PREFIX = f"{manifests.DOMAIN}/"
-# Of a node that is cordoned because it lost a promised device, and of one that the role gpu_hold took.
+# Why a node is cordoned: it lost a promised device, the role gpu_hold took it, an administrator drained it.
 LOST = f"{PREFIX}lost"
 HELD = f"{PREFIX}held"
+# Of nodes whose GPUs we offer, and the taints that these may have.
+OFFERING = (manifests.PLUGIN_LABEL, dra.LABEL, *map(vendor_plugins.label, vendor_plugins.PLUGINS))
+TAINTS = (manifests.TAINT, *map(manifests.taint, vendor_plugins.RESOURCES))
+DRAINED = f"{PREFIX}drained"
 
 Object = t.Mapping[str, t.Any]
 
@@ -57,21 +61,19 @@ def _changes(node: Object, wanted: Object, lost: str) -> dict[str, t.Any]:
     # A node can't have two of one key and effect; for the pods' tolerations one value is as good as another.
     missing = [taint for taint in wanted["taints"] if not any(_same(taint, one, "key", "effect") for one in taints)]
     # Ours only where we offered the node's GPUs: another operator of GPUs may write the same one.
-    surplus = (
-        []
-        if wanted["taints"] or manifests.PLUGIN_LABEL not in labels
-        else [one for one in taints if _same(manifests.TAINT, one, *manifests.TAINT)]
-    )
+    leaving = [taint for taint in TAINTS if not any(_same(taint, one, "key") for one in wanted["taints"])]
+    surplus = [one for one in taints if any(_same(taint, one, *taint) for taint in leaving)] if set(OFFERING) & set(labels) else []
     if missing or surplus:
         # A merge patch replaces the whole list.
         found.setdefault("spec", {})["taints"] = [*(one for one in taints if one not in surplus), *missing]
     is_away, was_lost = bool(spec.get("unschedulable")), LOST in notes
-    if lost and (notes.get(LOST) != lost or not is_away) and not (is_away and not was_lost and HELD not in notes):
+    is_held = bool({HELD, DRAINED} & set(notes))
+    if lost and (notes.get(LOST) != lost or not is_away) and not (is_away and not was_lost and not is_held):
         found.setdefault("metadata", {})["annotations"] = {LOST: lost}
         found.setdefault("spec", {})["unschedulable"] = True
     if was_lost and not lost:
         found.setdefault("metadata", {})["annotations"] = {LOST: None}
-        if HELD not in notes:
+        if not is_held:
             found.setdefault("spec", {})["unschedulable"] = None
     return found
 

@@ -25,6 +25,8 @@ NAMES_AMD = {
     "module_utils/_simulator/tree.py": "models to simulate, and the files that only its driver writes",
     "modules/gpu_facts.py": "documentation",
     "modules/iommu_facts.py": "documentation: it has the IOMMU of a CPU",
+    "plugin_utils/_kubernetes/policy_rules.py": "variables of NVIDIA's runtime, which pods may not set",
+    "plugin_utils/_kubernetes/vendor_plugins.py": "Kubernetes' own words for it: resource and directories",
     "plugin_utils/_passthrough/plan.py": "the IOMMU of a CPU",
     "plugin_utils/_slurm/gres.py": "SLURM's own word for it",
 }
