@@ -8,7 +8,17 @@ import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import device_plugin, manager, nodes
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import (
+    access,
+    control_plane,
+    device_plugin,
+    events,
+    gpu_modes,
+    manager,
+    nodes,
+    policy_changes,
+    upgrade,
+)
 
 
 def kubernetes_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cluster: dict[str, t.Any]) -> list[str]:
@@ -28,8 +38,17 @@ def kubernetes_plan(
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
+            "kubernetes_access_changes": as_filter(access.changes),
+            "kubernetes_control_plane_endpoint_errors": as_filter(control_plane.endpoint_change),
+            "kubernetes_control_plane_summary": as_filter(control_plane.summary),
             "kubernetes_device_plugin_config": as_filter(device_plugin.device_plugin_config),
+            "kubernetes_gpu_change_errors": as_filter(gpu_modes.change_sentences),
             "kubernetes_inventory_errors": as_filter(kubernetes_inventory_errors),
+            "kubernetes_node_events": as_filter(events.changes),
             "kubernetes_node_patches": as_filter(nodes.patches),
             "kubernetes_plan": as_filter(kubernetes_plan),
+            "kubernetes_policy_changes": as_filter(policy_changes.of_answers),
+            "kubernetes_upgrade_configuration": as_filter(upgrade.configuration),
+            "kubernetes_upgrade_plan": as_filter(upgrade.plan),
+            "kubernetes_upgrade_restarted": as_filter(upgrade.restarted),
         }

@@ -15,8 +15,9 @@ description:
   - Pods of services (of a ReplicaSet or a StatefulSet) are evicted, as they start elsewhere; disruption budgets are respected.
     No other pod is ended, as the work of a job would be lost.
   - Pods of DaemonSets, static pods and finished pods are not waited for.
-  - What the module does is recorded in the node's annotation C(accelerators.deephdc.org/held). A node that an administrator cordoned
+  - What the module does is recorded in an annotation of the node, see O(mark). A node that an administrator cordoned
     has no such annotation, and stays as it is. One that is cordoned because it lost a device stays so, too.
+  - Marks are independent of each other. A node gets pods again when its last mark is gone.
 requirements:
   - kubectl
 notes:
@@ -40,9 +41,21 @@ options:
     type: str
     choices: [held, released]
     required: true
+  mark:
+    description:
+      - Who holds the node, and by which annotation it is known.
+      - V(held) is for the role gpu_hold, the annotation is C(accelerators.deephdc.org/held).
+      - V(drained) is for an administrator, by the playbook C(kubernetes_drain). The annotation is C(accelerators.deephdc.org/drained).
+    type: str
+    choices: [held, drained]
+    default: held
   reason:
     description: Why it is held, one line; the value of the annotation. Needed for V(held).
     type: str
+  unfit:
+    description: What is wrong with the node's devices. If it is not empty, a node with the mark V(drained) is not released.
+    type: str
+    default: ""
   pods:
     description: Which pods are moved or waited for. V(all) of the node, as before a reboot, those with V(devices), or V(none).
     type: str
@@ -70,6 +83,13 @@ EXAMPLES = r"""
   deephdc.accelerators.kubernetes_node_hold:
     name: gpu1
     state: released
+
+- name: Keep new pods from a node for an administrator
+  deephdc.accelerators.kubernetes_node_hold:
+    name: gpu1
+    state: held
+    mark: drained
+    reason: new power supply
 """
 
 RETURN = r"""
@@ -85,6 +105,16 @@ kept:
   description: The sentence that says so if an administrator cordoned the node, else empty.
   type: str
   returned: success
+reason:
+  description: The value of the annotation that holds the node now, empty where it does not. One that was there before stays.
+  type: str
+  returned: success
+  sample: new power supply
+left:
+  description: The sentence why a node with the mark V(drained) is not released, or stays cordoned for another reason; else empty.
+  type: str
+  returned: success
+  sample: gpu1 stays cordoned, because it lost a device (t4 at 0000:41:00.0 is missing).
 moved:
   description: Pods of services that were evicted.
   type: list
@@ -106,7 +136,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes i
 from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.kubectl import OPTIONS, Kubectl, Refused
 
 POLL = 2  # seconds
-HELD = "accelerators.deephdc.org/held"
+MARKS = {"held": "accelerators.deephdc.org/held", "drained": "accelerators.deephdc.org/drained"}
 # Of the role kubernetes_cluster, for a node that lost a promised device.
 LOST = "accelerators.deephdc.org/lost"
 
@@ -156,7 +186,7 @@ def empty(kubectl: Kubectl, module: AnsibleModule, name: str) -> tuple[list[str]
 def patch(kubectl: Kubectl, module: AnsibleModule, name: str, reason: str | None, is_away: bool) -> None:
     """Write annotation and state in one step."""
     if not module.check_mode:
-        wanted = {"metadata": {"annotations": {HELD: reason}}, "spec": {"unschedulable": is_away or None}}
+        wanted = {"metadata": {"annotations": {MARKS[module.params["mark"]]: reason}}, "spec": {"unschedulable": is_away or None}}
         kubectl("patch", "node", name, "--type=merge", "--patch", module.jsonify(wanted))
 
 
@@ -164,28 +194,57 @@ def shown(name: str, was_away: bool, is_away: bool) -> dict:
     return {"before": f"{name} takes pods: {not was_away}\n", "after": f"{name} takes pods: {not is_away}\n"}
 
 
+def why_not_ready(node: dict) -> str:
+    """What the API says of a node that takes no pods whether it is cordoned or not; empty if it is ready or was never seen."""
+    conditions = (node.get("status") or {}).get("conditions") or []
+    ready: dict = next((one for one in conditions if one["type"] == "Ready"), {"status": "True"})
+    return "" if ready["status"] == "True" else ready.get("message") or ready.get("reason") or "no reason given"
+
+
 def hold(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> dict:
     notes, was_away = node["metadata"].get("annotations") or {}, bool(node["spec"].get("unschedulable"))
+    mark = MARKS[module.params["mark"]]
     result: dict = {"changed": False, "diff": shown(name, was_away, True)}
-    if was_away and not {HELD, LOST} & set(notes):
+    if was_away and not {*MARKS.values(), LOST} & set(notes):
         result["kept"] = f"{name} was cordoned already and stays so"
     else:
         result["held"] = True
-        result["changed"] = HELD not in notes or not was_away
+        result["reason"] = notes.get(mark) or module.params["reason"]
+        result["changed"] = mark not in notes or not was_away
         if result["changed"]:
-            patch(kubectl, module, name, notes.get(HELD) or module.params["reason"], is_away=True)
+            patch(kubectl, module, name, result["reason"], is_away=True)
     if module.params["pods"] != "none":
         result["moved"], result["summary"] = empty(kubectl, module, name)
         result["changed"] = result["changed"] or bool(result["moved"])
     return result
 
 
+def why_cordoned(name: str, notes: dict, was_away: bool) -> str:
+    """Why a node stays cordoned without the mark of a drain."""
+    for mark, words in ((LOST, "it lost a device"), (MARKS["held"], "the role gpu_hold holds it")):
+        if mark in notes:
+            return f"{name} stays cordoned, because {words} ({notes[mark]})."
+    return (
+        f"{name} stays cordoned, because no run of kubernetes_drain did that: 'kubectl uncordon {name}' gives it back." if was_away else ""
+    )
+
+
 def release(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> dict:
     notes, was_away = node["metadata"].get("annotations") or {}, bool(node["spec"].get("unschedulable"))
-    if HELD not in notes:
-        return {"diff": shown(name, was_away, was_away)}
-    patch(kubectl, module, name, None, is_away=LOST in notes)
-    return {"changed": True, "diff": shown(name, was_away, LOST in notes)}
+    mark = MARKS[module.params["mark"]]
+    by_administrator = mark == MARKS["drained"]
+    if mark not in notes:
+        return {"diff": shown(name, was_away, was_away), "left": why_cordoned(name, notes, was_away) if by_administrator else ""}
+    others = {key: value for key, value in notes.items() if key in {*MARKS.values(), LOST} - {mark}}
+    if by_administrator:
+        unready = why_not_ready(node)
+        left = module.params["unfit"] and f"{name} stays as it is, because {module.params['unfit']}: repair it, then run again."
+        left = left or (unready and f"{name} stays as it is, because it is not ready ({unready}): start kubelet there, then run again.")
+        if left:
+            return {"diff": shown(name, was_away, was_away), "left": left, "reason": notes[mark]}
+    patch(kubectl, module, name, None, is_away=bool(others))
+    left = why_cordoned(name, others, True) if by_administrator and others else ""
+    return {"changed": True, "diff": shown(name, was_away, bool(others)), "left": left}
 
 
 def main() -> None:
@@ -193,7 +252,9 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["held", "released"], "required": True},
+            "mark": {"type": "str", "choices": list(MARKS), "default": "held"},
             "reason": {"type": "str"},
+            "unfit": {"type": "str", "default": ""},
             "pods": {"type": "str", "choices": ["all", "devices", "none"], "default": "all"},
             "wait": {"type": "float", "default": 0.0},
             **OPTIONS,
@@ -202,7 +263,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     kubectl, name = Kubectl(module), module.params["name"]
-    result: dict = {"changed": False, "known": False, "held": False, "kept": "", "moved": [], "summary": []}
+    result: dict = {"changed": False, "known": False, "held": False, "kept": "", "reason": "", "left": "", "moved": [], "summary": []}
     try:
         node = kubectl.find("node", name)
         if node:

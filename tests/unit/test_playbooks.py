@@ -11,7 +11,13 @@ import pytest
 import yaml
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
-PLAYS = [play for play in yaml.safe_load((PLAYBOOKS / "slurm.yml").read_text(encoding="utf-8")) if "hosts" in play]
+# The plays of each site that can be compared, and the variable by which they are only compared.
+SITES = {
+    name: [play for play in yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8")) if "hosts" in play]
+    for name in ("slurm", "kubernetes")
+}
+PLAYS = [pytest.param(name, play, id=f"{name}-{play['name']}") for name, plays in SITES.items() for play in plays]
+LATER = [pytest.param(name, play, id=f"{name}-{play['name']}") for name, plays in SITES.items() for play in plays[1:]]
 NO_CHECK = {"site_check.yml", "gpu_simulator.yml"}
 
 
@@ -23,16 +29,16 @@ def test_each_playbook_first_checks_groups_and_names_of_variables(path: Path) ->
     assert first["vars"]["site_check_groups"]
 
 
-@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play["name"])
-def test_each_play_of_the_site_can_only_compare(play: dict) -> None:
-    """slurm_drift imports these plays and must not change anything by one of them."""
-    assert play["check_mode"] == "{{ __slurm_only_compare | default(ansible_check_mode) | bool }}"
+@pytest.mark.parametrize(("site", "play"), PLAYS)
+def test_each_play_of_the_site_can_only_compare(site: str, play: dict) -> None:
+    """slurm_drift and kubernetes_drift import these plays and must not change anything by one of them."""
+    assert play["check_mode"] == f"{{{{ __{site}_only_compare | default(ansible_check_mode) | bool }}}}"
 
 
-@pytest.mark.parametrize("play", PLAYS[1:], ids=lambda play: play["name"])
-def test_what_a_play_cannot_compare_does_not_end_the_comparison(play: dict) -> None:
+@pytest.mark.parametrize(("site", "play"), LATER)
+def test_what_a_play_cannot_compare_does_not_end_the_comparison(site: str, play: dict) -> None:
     """The first one makes the plan that all others need."""
-    assert play["ignore_errors"] == play["ignore_unreachable"] == "{{ __slurm_only_compare | default(false) | bool }}"
+    assert play["ignore_errors"] == play["ignore_unreachable"] == f"{{{{ __{site}_only_compare | default(false) | bool }}}}"
 
 
 def test_the_action_group_has_every_module_of_opennebula() -> None:

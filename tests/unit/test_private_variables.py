@@ -23,7 +23,7 @@ FILES = [
     if path.is_file() and path.suffix in (".yml", ".py", ".j2", ".sh", ".md")
 ]
 # Set by a playbook for plays of its own.
-GIVEN = {"slurm_cluster_leaving", "slurm_cluster_state_comes"}
+GIVEN = {"kubernetes_cluster_leaving", "kubernetes_cluster_state_comes", "slurm_cluster_leaving", "slurm_cluster_state_comes"}
 
 
 def of_others(path: Path) -> set[str]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from pathlib import Path
 
@@ -179,6 +180,18 @@ def test_what_may_change_a_host_is_registered(role: Path) -> None:
 def test_each_result_has_a_name_of_its_own(role: Path) -> None:
     names = [task["register"] for task in changing(role) if "register" in task]
     assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_no_result_hides_a_variable_of_its_role(role: Path) -> None:
+    """A result comes before a variable of the role's files: a task that read the variable would read the result from then on."""
+    files = sorted((role / "tasks").glob("*.yml"))
+    results = {name for file in files for name in re.findall(r"^\s*register: (\S+)$", file.read_text(encoding="utf-8"), re.MULTILINE)}
+    variables = {
+        name
+        for file in sorted([*(role / "vars").glob("*.yml"), *(role / "defaults").glob("*.yml")])
+        for name in yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    }
+    assert results & variables == set()
 
 
 def test_nothing_that_changes_a_host_runs_in_check_mode(role: Path) -> None:

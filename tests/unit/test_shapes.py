@@ -13,6 +13,9 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import limits, policy
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._iam import settings as iam_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access as kubernetes_access
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy as kubernetes_policy
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy_settings, vendor_plugins
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
@@ -26,9 +29,12 @@ MAPS = {
         "accelerator_allotment",
         "gpu_hold_not",
         "iam_accounts_names",
+        "kubernetes_cluster_dra_manifests",
         "kubernetes_cluster_kube_proxy",
         "kubernetes_cluster_kubelet",
         "kubernetes_cluster_network_manifests",
+        "kubernetes_cluster_policy_accounts",
+        "kubernetes_cluster_queue_settings",
         "slurm_cluster_settings",
         "slurm_cluster_cgroup_settings",
         "slurm_cluster_node_settings",
@@ -61,8 +67,39 @@ KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
     ("oidc_proxy_providers",): oidc_settings.PROVIDER_DEFAULTS,
     ("oidc_proxy_backends",): oidc_settings.BACKEND_DEFAULTS,
     ("iam_accounts_groups",): iam_settings.GROUP_KEYS,
+    ("kubernetes_cluster_device_plugins",): vendor_plugins.PLUGINS,
+    ("kubernetes_cluster_device_plugins", "amd"): vendor_plugins.KEYS,
+    ("kubernetes_cluster_device_plugins", "intel"): vendor_plugins.KEYS,
     ("kubernetes_cluster_device_plugin_settings",): kubernetes_settings.PLUGIN_KEYS,
     ("kubernetes_cluster_device_plugin_settings", "mounts"): kubernetes_settings.MOUNT_KEYS,
+    ("kubernetes_cluster_policy",): kubernetes_policy.KEYS,
+    ("kubernetes_cluster_policy", "accounts"): kubernetes_policy.ACCOUNT_KEYS,
+    ("kubernetes_cluster_policy", "accounts", "limits"): [*kubernetes_policy.OF_ALL, "per_job", "per_user"],
+    ("kubernetes_cluster_policy", "accounts", "limits", "per_job"): kubernetes_policy.PER_JOB,
+    ("kubernetes_cluster_policy", "accounts", "limits", "per_user"): [*kubernetes_policy.OF_ALL, "per_job"],
+    ("kubernetes_cluster_policy", "accounts", "limits", "per_user", "per_job"): kubernetes_policy.PER_JOB,
+    ("kubernetes_cluster_policy", "accounts", "users"): kubernetes_policy.USER_KEYS,
+    ("kubernetes_cluster_policy", "accounts", "users", "limits"): [*kubernetes_policy.OF_ALL, "per_job"],
+    ("kubernetes_cluster_policy", "accounts", "users", "limits", "per_job"): kubernetes_policy.PER_JOB,
+    ("kubernetes_cluster_policy", "qos"): kubernetes_policy.QOS_KEYS,
+    ("kubernetes_cluster_policy", "qos", "limits"): [*kubernetes_policy.OF_ALL, "per_job", "per_user", "per_account"],
+    ("kubernetes_cluster_policy", "qos", "limits", "per_job"): kubernetes_policy.PER_JOB,
+    ("kubernetes_cluster_policy", "qos", "limits", "per_user"): kubernetes_policy.PER_USER,
+    ("kubernetes_cluster_policy", "qos", "limits", "per_account"): kubernetes_policy.PER_USER,
+    ("kubernetes_cluster_policy", "partitions"): kubernetes_policy.PARTITION_KEYS,
+    ("kubernetes_cluster_policy_default_request",): policy_settings.REQUEST,
+    ("kubernetes_cluster_issuers",): kubernetes_access.ISSUER_KEYS,
+    ("kubernetes_cluster_issuers", "username"): kubernetes_access.NAME_KEYS,
+    ("kubernetes_cluster_issuers", "groups"): kubernetes_access.NAME_KEYS,
+    ("kubernetes_cluster_issuers", "uid"): kubernetes_access.UID_KEYS,
+    ("kubernetes_cluster_issuers", "extra"): kubernetes_access.EXTRA_KEYS,
+    ("kubernetes_cluster_issuers", "claim_validation_rules"): kubernetes_access.RULE_KEYS,
+    ("kubernetes_cluster_issuers", "user_validation_rules"): kubernetes_access.RULE_KEYS,
+    ("kubernetes_cluster_roles",): kubernetes_access.ROLE_KEYS,
+    ("kubernetes_cluster_roles", "rules"): kubernetes_access.RIGHT_KEYS,
+    ("kubernetes_cluster_bindings",): kubernetes_access.BINDING_KEYS,
+    ("kubernetes_cluster_user_token",): kubernetes_access.TOKEN_KEYS,
+    ("kubernetes_cluster_user_token", "exec"): kubernetes_access.EXEC_KEYS,
     ("opennebula_pci_templates",): opennebula_plan.TEMPLATE_KEYS,
     ("opennebula_pci_quotas",): opennebula_plan.QUOTA_KEYS,
 }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import functools
 import json
 import shlex
 import time
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from local import Cluster
 
 PLAYBOOK = "playbooks/kubernetes.yml"
@@ -25,7 +29,81 @@ echo "own $own"
 """
 
 
+ISSUER, AUDIENCE = "https://iam.site.test", "https://kubernetes.site.test"
+# Where users log in: no file of an administrator is there.
+LOGIN, VISITOR = "iam1", "visitor"
+
+
+def encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def private_key(jwk: dict[str, str]) -> rsa.RSAPrivateKey:
+    """A key of a provider."""
+    number = {name: int.from_bytes(decoded(jwk[name]), "big") for name in ("n", "e", "d", "p", "q", "dp", "dq", "qi")}
+    public = rsa.RSAPublicNumbers(number["e"], number["n"])
+    return rsa.RSAPrivateNumbers(*(number[name] for name in ("p", "q", "d", "dp", "dq", "qi")), public).private_key()
+
+
+def signed(key: rsa.RSAPrivateKey, kid: str, claims: dict[str, Any]) -> str:
+    """A token by RS256."""
+    head, body = (encoded(json.dumps(part).encode()) for part in ({"alg": "RS256", "kid": kid}, claims))
+    return f"{head}.{body}.{encoded(key.sign(f'{head}.{body}'.encode(), padding.PKCS1v15(), SHA256()))}"
+
+
+class User:
+    """Who has a token, at a host where users log in, with nothing but what the role wrote there."""
+
+    def __init__(self, site: Site, token: str) -> None:
+        self.site, self.token = site, token
+
+    def kubectl(self, words: str, given: dict[str, Any] | None = None, succeeds: bool = True) -> str:
+        command = f"BEARER_TOKEN={shlex.quote(self.token)} KUBECONFIG=/etc/kubernetes/users.conf kubectl {words}"
+        if given is not None:
+            command += f" <<'END'\n{json.dumps(given)}\nEND"
+        done = self.site.run(LOGIN, command, VISITOR)
+        assert (done.returncode == 0) == succeeds, done.stderr or done.stdout
+        return (done.stdout if succeeds else done.stderr).strip()
+
+    def may(self, words: str) -> bool:
+        """Whether kubectl auth can-i says yes."""
+        said = self.site.run(
+            LOGIN, f"BEARER_TOKEN={shlex.quote(self.token)} KUBECONFIG=/etc/kubernetes/users.conf kubectl auth can-i {words}", VISITOR
+        )
+        answer = (said.stdout.splitlines() or [said.stderr])[-1]
+        assert answer in ("yes", "no"), said.stdout + said.stderr
+        return answer == "yes"
+
+
 class Site(Cluster):
+    @functools.cached_property
+    def keys(self) -> dict[str, Any]:
+        """The keys of the IAM's stand-in, by number of the provider."""
+        text = {number: json.loads(self.out(LOGIN, f"cat /var/lib/idp/keys{number}.json")) for number in ("", "2")}
+        return {number: private_key(one["all"][0]) for number, one in text.items()}
+
+    def claims(self, name: str, groups: list[str], **more: Any) -> dict[str, Any]:
+        """The claims of a good token; one that is None is left out."""
+        now = int(time.time())
+        given = {
+            "iss": ISSUER,
+            "aud": AUDIENCE,
+            "sub": f"id-{name}",
+            "preferred_username": name,
+            "groups": groups,
+            "iat": now,
+            "exp": now + 600,
+        }
+        return {key: value for key, value in {**given, **more}.items() if value is not None}
+
+    def as_user(self, name: str, groups: list[str] | None = None, **more: Any) -> User:
+        """A user of the IAM, known to Kubernetes as iam:NAME in the groups iam:GROUP."""
+        return User(self, signed(self.keys[""], "key1", self.claims(name, groups or [], **more)))
+
     def kubectl(self, words: str, given: dict[str, Any] | None = None, succeeds: bool = True) -> str:
         command = f"{KUBECTL} {words}"
         if given is not None:

@@ -22,8 +22,8 @@ OF_THE_SYSTEM = """
     render crontab netdev ssh sshd messagebus polkitd docker lxd libvirt slurm munge mysql mariadb redis memcache postgres zabbix
     prometheus grafana ansible puppet nagios bind ntp chrony tss rdma wireshark
 """
-# Users of SLURM's services, and of what this collection's roles install; a test compares them with the roles.
-OF_SERVICES = "slurmctld slurmd slurmdbd slurmrestd slurm_gateway slurm-info oidc-sessions etcd nvidia-persistenced"
+# Users of the managers' services, and of what this collection's roles install; a test compares them with the roles.
+OF_SERVICES = "slurmctld slurmd slurmdbd slurmrestd slurm_gateway slurm-info kubernetes-info oidc-sessions etcd nvidia-persistenced"
 RESERVED = frozenset([*OF_THE_SYSTEM.split(), *OF_SERVICES.split()])
 
 

@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _own_variables
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import control_plane, dra, runtimes, sharing, vendor_plugins
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes.settings import PREFIX, wrong
 
@@ -17,7 +18,7 @@ CONTROL_PLANE = "kubernetes_control_plane"
 WORKERS = "kubernetes_workers"
 ADDRESS = "kubernetes_cluster_address"
 # What each host may have for itself; all else is of the cluster.
-PER_HOST = frozenset((ADDRESS,))
+PER_HOST = frozenset((ADDRESS, sharing.VARIABLE))
 
 Variables = t.Mapping[str, t.Any]
 
@@ -32,13 +33,7 @@ def group_errors(groups: t.Mapping[str, t.Sequence[str]]) -> list[Finding]:
     found = []
     if not control:
         found.append(wrong(f"The inventory has no host in the group {CONTROL_PLANE}", "name the one that runs the control plane"))
-    elif len(control) > 1:
-        found.append(
-            wrong(
-                f"The group {CONTROL_PLANE} has {len(control)} hosts ({', '.join(control)}), but only a control plane of one is built",
-                "leave one host in it",
-            )
-        )
+    found += control_plane.count_errors(control)
     if not workers:
         found.append(wrong(f"The inventory has no host in the group {WORKERS}", "name the hosts that run pods"))
     both = set(control) & set(workers)
@@ -140,6 +135,10 @@ def errors(cluster: Variables, groups: t.Mapping[str, t.Sequence[str]], variable
     """
     workers = dict.fromkeys(sorted(groups.get(WORKERS) or ()))
     found = group_errors(groups) + kubernetes_settings.errors(cluster, len(variables))
+    found += (
+        runtimes.cluster_errors(cluster) + dra.manifest_errors(cluster["dra_manifests"]) + vendor_plugins.errors(cluster["device_plugins"])
+    )
+    found += control_plane.endpoint_errors(cluster, {host: variables[host] for host in sorted(groups.get(CONTROL_PLANE) or ())})
     found += [
         wrong(f"{PREFIX}accept_hardware names {host}, which is not in {WORKERS}", "correct the name, or the group")
         for host in kubernetes_settings.listed(cluster["accept_hardware"])
@@ -150,5 +149,5 @@ def errors(cluster: Variables, groups: t.Mapping[str, t.Sequence[str]], variable
     found += name_errors({host: name for host, name in own_names.items() if name})
     found += address_errors(cluster, variables)
     for host in workers:
-        found += kubernetes_settings.node_errors(host, variables[host].get(kubernetes_settings.OF_A_NODE))
+        found += sharing.node_errors(host, variables[host].get(sharing.VARIABLE), cluster["gpus"])
     return found

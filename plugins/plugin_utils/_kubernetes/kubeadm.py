@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access
+
 API = "kubeadm.k8s.io/v1beta4"
 CRI_SOCKET = "unix:///run/containerd/containerd.sock"
 PORT = 6443
@@ -69,7 +71,21 @@ def init(cluster: t.Mapping[str, t.Any], control: Host, endpoint: str) -> list[d
             "clusterName": cluster["name"],
             "controlPlaneEndpoint": endpoint,
             "networking": {"podSubnet": cluster["pod_network"], "serviceSubnet": cluster["service_network"]},
-            "apiServer": {"extraArgs": [{"name": "enable-admission-plugins", "value": ADMISSION}]},
+            "apiServer": {
+                "extraArgs": [
+                    {"name": "authentication-config", "value": access.FILE},
+                    {"name": "enable-admission-plugins", "value": ADMISSION},
+                ],
+                "extraVolumes": [
+                    {
+                        "name": "authn",
+                        "hostPath": access.DIRECTORY,
+                        "mountPath": access.DIRECTORY,
+                        "readOnly": True,
+                        "pathType": "Directory",
+                    }
+                ],
+            },
             "controllerManager": {"extraArgs": [{"name": "node-cidr-mask-size", "value": str(cluster["node_prefix"])}]},
         },
         {**KUBELET, "cgroupDriver": "systemd"},
@@ -88,4 +104,15 @@ def join(cluster: t.Mapping[str, t.Any], host: Host, endpoint: str, taints: t.Se
         "kind": "JoinConfiguration",
         "discovery": {"bootstrapToken": {"apiServerEndpoint": endpoint}},
         "nodeRegistration": register,
+    }
+
+
+def join_control(cluster: t.Mapping[str, t.Any], host: Host, endpoint: str) -> dict[str, t.Any]:
+    """The document of kubeadm join for one more host of the control plane, as join() has it.
+
+    The keys of the cluster's authorities come before, as files: with them kubeadm needs no key for certificates.
+    """
+    return {
+        **join(cluster, host, endpoint, ()),
+        "controlPlane": {"localAPIEndpoint": {"advertiseAddress": host.address, "bindPort": PORT}},
     }

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 import typing as t
 from collections import Counter
 
@@ -17,9 +16,17 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promis
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import (
+    access,
+    control_plane,
     device_plugin,
+    dra,
     kubeadm,
     manifests,
+    policy_settings,
+    queue,
+    runtimes,
+    sharing,
+    vendor_plugins,
 )
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import inventory as kubernetes_inventory
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
@@ -32,13 +39,10 @@ PROMISES = Promises(
 )
 
 SUPPORTED = (("Debian", "12"), ("Debian", "13"))
-CONTAINERD = (1, 6)
 # What kubeadm asks of a host with a control plane.
 CONTROL_CPUS = 2
 CONTROL_MIB = 1700
-ONLY_NVIDIA = "only NVIDIA's device plugin is built"
 
-_RELEASE = re.compile(r"v?([0-9]+)\.([0-9]+)")
 _ENDS = "_.-"  # no value or name of a label begins or ends with one
 
 
@@ -46,15 +50,22 @@ class Worker(t.NamedTuple):
     """A worker as the plan has it.
 
     :param devices: its own accelerators that pods can be given, those that are lost included.
-    :param offers: how many of each extended resource, as the node's allocatable shows them.
-    :param config: of the device plugin; None where the node needs none.
+    :param offers: how many of each extended resource pods may ask for.
+    :param config: of NVIDIA's device plugin; None where the node needs none.
+    :param parts: what a DRA driver must publish of it, empty in another mode.
     """
 
     host: kubeadm.Host
     devices: list[dict[str, t.Any]]
     offers: dict[str, int]
-    replicas: int
     config: dict[str, t.Any] | None
+    parts: t.Sequence[dra.Part] = ()
+
+    def taints(self) -> list[dict[str, str]]:
+        """What keeps pods off that ask for none of its devices."""
+        resources = [resource for resource in vendor_plugins.RESOURCES if resource in self.offers]
+        is_nvidia = len(self.offers) > len(resources)
+        return [*([dict(manifests.TAINT)] if is_nvidia else []), *map(manifests.taint, resources)]
 
 
 def unread(host: str, facts: t.Mapping[str, t.Any], state: t.Mapping[str, t.Any], worker: bool) -> list[Finding]:
@@ -67,9 +78,17 @@ def unread(host: str, facts: t.Mapping[str, t.Any], state: t.Mapping[str, t.Any]
 
 
 def host_errors(
-    cluster: t.Mapping[str, t.Any], host: str, facts: t.Mapping[str, t.Any], state: t.Mapping[str, t.Any], worker: bool
+    cluster: t.Mapping[str, t.Any],
+    host: str,
+    facts: t.Mapping[str, t.Any],
+    state: t.Mapping[str, t.Any],
+    worker: bool,
+    packages: t.Any = None,
 ) -> list[Finding]:
-    """What a host has that Kubernetes, or this collection, does not take."""
+    """What a host has that Kubernetes, or this collection, does not take.
+
+    :param packages: those of the container runtime, where the site names them.
+    """
     found = []
     platform = (str(facts["distribution"]), str(facts["distribution_major_version"]))
     if platform not in SUPPORTED and not kubernetes_settings.is_true(cluster["untested_platforms"]):
@@ -89,11 +108,8 @@ def host_errors(
                 host,
             )
         )
-    containerd = str(state.get("containerd") or "")
-    release = _RELEASE.match(containerd)
-    if containerd and (not release or tuple(map(int, release.groups())) < CONTAINERD):
-        needed = ".".join(map(str, CONTAINERD))
-        found.append(wrong(f"{host} has containerd {containerd}, but {needed} or newer is needed", "upgrade it", host))
+    containerd = str(state.get("containerd") or "") or runtimes.coming(platform, packages)
+    found += runtimes.host_errors(cluster, host, containerd, as_number(state.get("cgroup")), worker)
     if not worker:
         cpus, memory = facts.get("processor_vcpus"), facts.get("memtotal_mb")
         if cpus is not None and int(cpus) < CONTROL_CPUS:
@@ -139,24 +155,29 @@ def settled(
     host: kubeadm.Host,
     accelerators: t.Sequence[dict[str, t.Any]],
     promised: t.Sequence[dict[str, t.Any]],
-    replicas: int,
+    shared: sharing.Sharing,
 ) -> tuple[Worker, list[Finding]]:
     """A worker with what it offers, and what is wrong with the devices that it was promised to have.
 
     :raises ValueError: two of its devices share a device file, one sentence.
     """
     if cluster["gpus"] == "none":
-        return Worker(host, list(promised), {}, replicas, None), []  # the record stays as it is
-    mine = [device for device in accelerators if device.get("vendor") == NVIDIA.name]
-    whole, lost = promises.with_lost(mine, list(promised), host.host)
+        return Worker(host, list(promised), {}, None), []  # the record stays as it is
+    offered = (NVIDIA.name, *cluster["device_plugins"])
+    mine, before = ([device for device in devices if device.get("vendor") in offered] for devices in (accelerators, promised))
+    whole, lost = promises.with_lost(mine, before, host.host)
     devices = [dict(device) for device in units.schedulable(whole)]
     try:
         units.units(devices)
     except ValueError as error:
         raise ValueError(f"{host.host}: {error}") from error
-    offers = {name: count * replicas for name, count in device_plugin.resources(devices).items()}
-    config = device_plugin.device_plugin_config(devices, replicas) if offers else None
-    return Worker(host, devices, offers, replicas, config), lost
+    offers = {name: count * shared.replicas for name, count in device_plugin.resources(devices).items()}
+    config, parts = None, []
+    if cluster["gpus"] == "dra":
+        parts = dra.parts(devices)
+    elif offers:
+        config = device_plugin.device_plugin_config(devices, shared.replicas, shared.is_mps)
+    return Worker(host, devices, {**offers, **vendor_plugins.resources(cluster, devices)}, config, parts), lost
 
 
 def shared_errors(
@@ -166,9 +187,10 @@ def shared_errors(
 
     :param mine: the accelerators of the host that are Kubernetes' own.
     """
-    if cluster["gpus"] == "none":
+    if cluster["gpus"] != "device_plugin":
         return []
-    remedy = f"give all of them to kubernetes in {_allotment.VARIABLE}, or take the host out of {kubernetes_inventory.WORKERS}"
+    ways = f"give all of them to kubernetes in {_allotment.VARIABLE}, or take the host out of {kubernetes_inventory.WORKERS}"
+    remedy = f"set {PREFIX}gpus to dra, {ways}"
     return [
         Finding(
             "inventory",
@@ -195,9 +217,9 @@ def left_out(
     if cluster["gpus"] == "none":
         return []
     found = [
-        Finding("manager", f"{host}: {promises.describe(device)} is not offered: {ONLY_NVIDIA}.", host, device.get("pci_address"))
+        Finding("manager", f"{host}: {promises.describe(device)} is not offered: {_why_not(device)}.", host, device.get("pci_address"))
         for device in units.schedulable(accelerators)
-        if device.get("vendor") != NVIDIA.name
+        if device.get("vendor") not in (NVIDIA.name, *cluster["device_plugins"])
     ]
     found += [
         problem._replace(sentence=f"{host}: {problem}")
@@ -209,25 +231,89 @@ def left_out(
     return found + [Finding("tool", f"{host}: {message}", host) for message in sorted(advice)]
 
 
+def _why_not(device: t.Mapping[str, t.Any]) -> str:
+    """Why pods are not given a device of another vendor than NVIDIA."""
+    vendor = str(device.get("vendor"))
+    if vendor in vendor_plugins.PLUGINS:
+        return f"{vendor_plugins.VARIABLE} names no plugin for {vendor_plugins.display_name(vendor)}"
+    return "no device plugin is known for its vendor"
+
+
 def labels(worker: Worker) -> dict[str, str]:
-    """The labels of a node: how many GPUs of each type, and which configuration of the device plugin it has."""
-    if worker.config is None:
+    """The labels of a node: how many GPUs of each type, and by which plugin or driver they are offered."""
+    if not worker.offers:
         return {}
     found = {
         f"{manifests.DOMAIN}/{gpu_type[:63].strip(_ENDS)}": str(count)
         for gpu_type, count in Counter(unit.type for unit in units.units(worker.devices)).items()
     }
-    return dict(sorted({**found, manifests.PLUGIN_LABEL: manifests.name_of(worker.config)}.items()))
+    if worker.config is not None:
+        found[manifests.PLUGIN_LABEL] = manifests.name_of(worker.config)
+    if worker.parts:
+        found[dra.LABEL] = NVIDIA.name
+    found.update(dict.fromkeys(map(vendor_plugins.label, vendor_plugins.vendors_of(worker.offers)), "true"))
+    return dict(sorted(found.items()))
+
+
+def types(workers: t.Iterable[Worker]) -> dict[str, list[str]]:
+    """The extended resources that pods can ask for, each with the types of GPU that it may be."""
+    found: dict[str, set[str]] = {}
+    for worker in workers:
+        for resource in worker.offers:
+            found.setdefault(resource, set())
+        for device in worker.devices if worker.offers else []:
+            # A size of MIG instances is a resource of its own.
+            named = {unit.type for unit in units.units([device])}
+            for resource in device_plugin.resources([device]):
+                profile = resource.partition("mig-")[2]
+                found.setdefault(resource, set()).update(name for name in named if not profile or name.endswith(f"_{profile}"))
+    return {resource: sorted(names) for resource, names in sorted(found.items())}
 
 
 def probes(workers: t.Iterable[Worker], unfit: t.Container[str]) -> list[dict[str, t.Any]]:
-    """The pods that prove the cluster: one of each resource on each node that is fit; count is how many the node must offer."""
+    """The pods that prove the cluster: one of each of NVIDIA's resources on each node that is fit.
+
+    Count is how many its allocatable must show: with dra none, as the scheduler counts them elsewhere.
+    """
     return [
-        {"node": worker.host.name, "resource": resource, "count": count}
+        {"node": worker.host.name, "resource": resource, "count": 0 if worker.parts else count}
         for worker in workers
         if worker.host.host not in unfit
         for resource, count in worker.offers.items()
+        if resource not in vendor_plugins.RESOURCES
     ]
+
+
+def expected(workers: t.Iterable[Worker], unfit: t.Container[str]) -> list[dict[str, t.Any]]:
+    """What each node that is fit must offer: allocatable by resource, and the devices that a DRA driver publishes.
+
+    With dra nothing may offer the same devices as allocatable, too.
+    """
+    return [
+        {
+            "host": worker.host.host,
+            "node": worker.host.name,
+            "allocatable": {
+                resource: 0 if worker.parts and resource not in vendor_plugins.RESOURCES else count
+                for resource, count in worker.offers.items()
+            },
+            "devices": [{"uuid": part.uuid, "device": part.shown} for part in worker.parts],
+        }
+        for worker in workers
+        if worker.host.host not in unfit and worker.offers
+    ]
+
+
+def gpu_objects(
+    cluster: t.Mapping[str, t.Any], workers: t.Sequence[Worker], configs: t.Mapping[str, t.Mapping[str, t.Any]], is_named: bool
+) -> list[dict[str, t.Any]]:
+    """The objects that offer the GPUs, the namespace first: device plugins, or classes of devices. A DRA driver is not among them."""
+    found = manifests.objects(cluster, configs)
+    others = vendor_plugins.objects(cluster, {vendor for worker in workers for vendor in vendor_plugins.vendors_of(worker.offers)})
+    classes = dra.classes([part for worker in workers for part in worker.parts], is_named)
+    if not found and (others or cluster["gpus"] == "dra"):
+        found = [manifests.namespace()]
+    return [*found, *others, *classes]
 
 
 def nothing(errors: t.Sequence[Finding], warnings: t.Sequence[Finding] = ()) -> dict[str, t.Any]:
@@ -248,32 +334,45 @@ def nothing(errors: t.Sequence[Finding], warnings: t.Sequence[Finding] = ()) -> 
         "pod_network": "",
         "kubelet": {},
         "nodes": [],
+        "gpus": "",
         "manifests": [],
+        "driver": [],
+        "named": False,
+        "expected": [],
         "probes": [],
+        "balancer": {},
+        "members": "",
+        "control": {},
         "kubeadm": {"init": [], "join": {}},
+        "policy": policy_settings.nothing(),
+        "access": dict(access.NOTHING),
     }
 
 
 def plan(
     cluster: t.Mapping[str, t.Any],
-    control: kubeadm.Host,
+    control: t.Sequence[kubeadm.Host],
     workers: t.Sequence[Worker],
     lost: t.Sequence[Finding],
     warnings: t.Sequence[Finding],
+    is_named: bool = False,
 ) -> dict[str, t.Any]:
     """Everything a run needs to know of the cluster.
 
+    :param control: hosts of the control plane, in the inventory's order.
     :param lost: what is wrong with promised devices. warnings: what is not offered though nobody promised it.
+    :param is_named: whether a worker has devices of another manager, so that classes of dra hold the UUIDs of our own.
     """
-    hosts = [control, *(worker.host for worker in workers)]
-    endpoint = cluster["endpoint"] or f"{control.address}:{kubeadm.PORT}"
+    hosts = [*control, *(worker.host for worker in workers)]
+    endpoint = control_plane.endpoint(cluster, control)
     reasons: dict[str, list[str]] = {}
     for problem in lost:
         reasons.setdefault(str(problem.host), []).append(f"{problem} ({problem.layer})")
     unfit = {host: "; ".join(sentences) for host, sentences in reasons.items()}
     tainted = kubernetes_settings.is_true(cluster["taint_gpus"])
-    taints = {worker.host.host: [manifests.TAINT] if tainted and worker.offers else [] for worker in workers}
+    taints = {worker.host.host: worker.taints() if tainted else [] for worker in workers}
     configs = {manifests.name_of(worker.config): worker.config for worker in workers if worker.config is not None}
+    objects = gpu_objects(cluster, workers, configs, is_named)
     old = [host.host for host in hosts if host.cgroup == 1]
     notes = list(warnings)
     problems = [repairable(problem) for problem in lost]
@@ -281,7 +380,7 @@ def plan(
         what = f"Control groups of version 1, which later releases of Kubernetes do not take, are on {', '.join(old)}"
         remedy = "boot with version 2"
         notes.append(Finding("runtime", f"{what}: {remedy}.", old[0] if len(old) == 1 else None, None, remedy))
-    if cluster["gpus"] != "none" and not configs:
+    if cluster["gpus"] != "none" and not any(worker.offers for worker in workers):
         notes.append(
             Finding("manager", "No worker has a GPU that pods can be given. If there should be one, look at it with the module gpu_facts.")
         )
@@ -309,10 +408,24 @@ def plan(
             }
             for worker in workers
         ],
-        "manifests": manifests.objects(cluster, configs),
+        "gpus": cluster["gpus"],
+        "balancer": control_plane.balancer(cluster, control),
+        "members": control_plane.written(control),
+        "manifests": objects,
+        "driver": dra.driver_objects(cluster["dra_manifests"]) if cluster["gpus"] == "dra" else [],
+        "named": is_named,
+        "expected": expected(workers, unfit),
         "probes": probes(workers, unfit),
+        "control": {host.host: kubeadm.join_control(cluster, host, endpoint) for host in control} if len(control) > 1 else {},
         "kubeadm": {
-            "init": kubeadm.init(cluster, control, endpoint),
+            "init": kubeadm.init(cluster, control[0], endpoint),
             "join": {worker.host.host: kubeadm.join(cluster, worker.host, endpoint, taints[worker.host.host]) for worker in workers},
         },
+        "policy": policy_settings.plan(
+            cluster,
+            types(workers),
+            [one["metadata"]["name"] for one in objects if one["kind"] == "DeviceClass"],
+            elsewhere=queue.held_by_it(cluster),
+        ),
+        "access": access.plan(cluster, endpoint),
     }

@@ -14,6 +14,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access
 
 PREFIX = "kubernetes_cluster_"
 TESTED = ("1.37",)  # minor releases that the tests make a cluster of
@@ -21,6 +22,8 @@ DEFAULTS: dict[str, t.Any] = {
     "name": "kubernetes",
     "version": "1.37.2",
     "endpoint": "",
+    "balancer": "none",
+    "balancer_port": 7443,
     "pod_network": "10.244.0.0/16",
     "service_network": "10.96.0.0/16",
     "node_prefix": 24,
@@ -29,7 +32,9 @@ DEFAULTS: dict[str, t.Any] = {
     "gpus": "device_plugin",
     "device_plugin_image": "nvcr.io/nvidia/k8s-device-plugin:v0.18.0",
     "device_plugin_settings": {},
-    "gpu_replicas": 1,
+    "device_plugins": {},
+    "dra_manifests": [],
+    "offer_wait": 300,
     "accept_hardware": [],
     "taint_gpus": True,
     "kubelet": {},
@@ -37,15 +42,34 @@ DEFAULTS: dict[str, t.Any] = {
     "proof_image": "docker.io/library/busybox:1.37",
     "image_pull_policy": "IfNotPresent",
     "untested_platforms": False,
+    "policy": {},
+    "policy_file": "",
+    "policy_purge": False,
+    "policy_accounts": {},
+    "policy_user_prefix": "",
+    "policy_pod_security": "baseline",
+    "policy_default_request": {},
+    "policy_tolerations": [],
+    "queue": "none",
+    "queue_version": "0.15.0",
+    "queue_manifests": "",
+    "queue_sha256": "",
+    "queue_image": "",
+    "queue_frameworks": ["batch/job"],
+    "queue_uncounted": ["ephemeral-storage", "hugepages-"],
+    "queue_settings": {},
+    **access.DEFAULTS,
 }
 CHOICES = {
+    "balancer": ("none", "local"),
     "network": ("routes", "manifests"),
-    "gpus": ("device_plugin", "none"),
+    "gpus": ("device_plugin", "dra", "none"),
     "image_pull_policy": ("Always", "IfNotPresent", "Never"),
+    "policy_pod_security": ("baseline", "restricted"),
+    "queue": ("none", "kueue"),
 }
 PLUGIN_KEYS = ("env", "mounts")
 MOUNT_KEYS = ("host_path", "path")
-OF_A_NODE = "kubernetes_node_gpu_replicas"
 
 # What the collection writes itself: the other program of each pair would not know of a change.
 OUR_FIELDS = {"kubelet": ("apiVersion", "kind", "cgroupDriver"), "kube_proxy": ("apiVersion", "kind")}
@@ -113,9 +137,9 @@ def network_of(cluster: t.Mapping[str, t.Any], address: t.Any) -> str | None:
 def errors(cluster: t.Mapping[str, t.Any], members: int) -> list[Finding]:
     """What is wrong with the variables of a cluster of so many hosts."""
     found = _word_errors(cluster) + _network_errors(cluster, members)
-    count = as_number(cluster["gpu_replicas"])
-    if count is None or count < 1:
-        found.append(_replicas(f"{PREFIX}gpu_replicas", cluster["gpu_replicas"]))
+    count = as_number(cluster["offer_wait"])
+    if count is None or count < 0:
+        found.append(wrong(f"{PREFIX}offer_wait is {shown(cluster['offer_wait'])}", "write a number of seconds, such as 300"))
     for name, ours in OUR_FIELDS.items():
         given = cluster[name]
         if not isinstance(given, t.Mapping):
@@ -126,17 +150,7 @@ def errors(cluster: t.Mapping[str, t.Any], members: int) -> list[Finding]:
             for field in ours
             if field in given
         ]
-    return found + _manifest_errors(cluster) + plugin_errors(cluster["device_plugin_settings"])
-
-
-def node_errors(host: str, replicas: t.Any) -> list[Finding]:
-    """What is wrong with the variables of a worker."""
-    count = as_number(replicas)
-    return [_replicas(f"{OF_A_NODE} of {host}", replicas, host)] if replicas is not None and (count is None or count < 1) else []
-
-
-def _replicas(where: str, value: t.Any, host: str | None = None) -> Finding:
-    return wrong(f"{where} is {shown(value)}", "write a whole number from 1 on, 1 for one pod on each GPU", host)
+    return found + _manifest_errors(cluster) + plugin_errors(cluster["device_plugin_settings"]) + access.errors(cluster)
 
 
 def _word_errors(cluster: t.Mapping[str, t.Any]) -> list[Finding]:

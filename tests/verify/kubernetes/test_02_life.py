@@ -86,7 +86,8 @@ def test_a_host_is_not_taken_from_a_job_and_services_move(site: Site):
     deployment(site)
     try:
         said = held(site, "main", succeeds=False)
-        assert "there still is pod default/training-" in said and "of Job training" in said
+        # On a busy machine the service's pod may still be there, too.
+        assert "there still is pod default/" in said and "pod default/training-" in said and "of Job training" in said
         assert "It was given back to its users" in said
         assert site.get("job training")["status"].get("active") == 1
         assert not site.node("gpu1")["spec"].get("unschedulable"), "given back"

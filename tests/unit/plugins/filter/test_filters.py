@@ -19,13 +19,28 @@ FILTERS = {
 HOST = [gpu(0), mig_gpu(1, ["1g.10gb", "3g.40gb"]), amd(2), gpu(3, driver=None, device_files=[])]
 WORKERS = {"kubernetes_workers": ["gpu1"]}
 OF_A_CLUSTER = {"slurm_gres_conf", "slurm_tres"}
+PODS = [
+    {
+        "metadata": {"uid": "1", "namespace": "physics", "name": "train"},
+        "status": {"containerStatuses": [{"name": "c", "containerID": number, "state": {"running": {}}}]},
+    }
+    for number in "12"
+]
 ARGUMENTS = {
     "glue2_accelerators": ["urn:ogf:ExecutionEnvironment:gpu1"],
     "slurm_gres": ["shard:2"],
+    "kubernetes_access_changes": [[], []],
+    "kubernetes_control_plane_endpoint_errors": ["b:1"],
     "kubernetes_device_plugin_config": [2],
+    "kubernetes_gpu_change_errors": [{"ways": ["device_plugin"], "pods": [{"pod": "pod a/b", "node": "gpu1", "way": "device_plugin"}]}],
     "kubernetes_inventory_errors": [WORKERS, ["gpu1"], {}],
+    "kubernetes_node_events": [{"names": {"gpu1": "gpu1"}, "unfit": {"gpu1": "it is missing"}}, "2026-11-24T10:00:00Z"],
     "kubernetes_node_patches": [{"nodes": [{"name": "gpu1", "host": "gpu1", "labels": {"a": "1"}, "taints": []}], "unfit": {}}],
+    "kubernetes_policy_changes": [{"managed": True, "objects": [], "unenforced": [], "purge": False}],
     "kubernetes_plan": [{**WORKERS, "kubernetes_control_plane": ["cp1"]}, {}],
+    "kubernetes_upgrade_configuration": ["Never", 2, 60],
+    "kubernetes_upgrade_plan": [{**WORKERS, "kubernetes_control_plane": ["cp1"]}, {"cp1": "cp1"}, [], {}, "1.37.3"],
+    "kubernetes_upgrade_restarted": [PODS[1:]],
     "opennebula_inventory_errors": [[]],
     "opennebula_pci_conf": [["10de:20b0"]],
     "opennebula_plan": [["gpu1"], []],
@@ -41,10 +56,18 @@ def input_of(name):
         return [{"name": "machine"}]
     if name == "opennebula_pci_conf":
         return ":filter: '0:0'\n"
+    if name == "kubernetes_access_changes":
+        return [{"kind": "ClusterRole", "metadata": {"name": "view"}}]
+    if name == "kubernetes_gpu_change_errors":
+        return "dra"
     if name == "kubernetes_inventory_errors":
         return {"gpu1": {}}
+    if name == "kubernetes_node_events":
+        return [{"metadata": {"name": "gpu2.accelerator-lost"}, "reason": "AcceleratorLost"}]
     if name == "kubernetes_node_patches":
         return [{"metadata": {"name": "gpu1"}}]
+    if name == "kubernetes_policy_changes":
+        return ['{"items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}]}']
     if name == "kubernetes_plan":
         facts = {"distribution": "Debian", "distribution_major_version": "13", "accelerators": HOST}
         return {
@@ -54,6 +77,10 @@ def input_of(name):
             }
             for number, host in enumerate(("cp1", "gpu1"))
         }
+    if name.startswith("kubernetes_control_plane_"):
+        return ["a:1"] if "endpoint" in name else [{"item": "cp1", "stdout": "made"}]
+    if name.startswith("kubernetes_upgrade_"):
+        return {"configuration": "1.37.3", "plan": {"cp1": "api 1.37.2"}, "restarted": PODS[:1]}[name.split("_")[2]]
     if name == "opennebula_plan":
         return {"gpu1": {"ansible_facts": {"accelerators": HOST}}}
     return [{"name": "gpu1", "accelerators": HOST}] if name in OF_A_CLUSTER else HOST

@@ -195,3 +195,76 @@ def test_an_api_that_does_not_answer(hold):
 def test_a_hold_needs_a_reason(hold, run):
     result = run(kubernetes_node_hold, name="gpu1", state="held")
     assert result["failed"] and "reason" in result["msg"]
+
+
+DRAINED = "accelerators.deephdc.org/drained"
+
+
+def drained(away=True, ready=True, **notes):
+    one = node(away, **notes)
+    one["metadata"]["annotations"][DRAINED] = "new fan"
+    one["status"] = {"conditions": [{"type": "Ready", "status": "True" if ready else "Unknown", "message": "kubelet is silent"}]}
+    return one
+
+
+def test_a_drain_has_a_mark_of_its_own(hold):
+    result = hold([node()], mark="drained", reason="new fan")
+    assert result["notes"] == {"site/rack": "7", DRAINED: "new fan"}
+    assert (result["held"], result["reason"], result["left"]) == (True, "new fan", "")
+    result = hold([drained()], mark="drained", reason="another")
+    assert (result["changed"], result["reason"]) == (False, "new fan"), "the first reason stays"
+
+
+@pytest.mark.parametrize("first", ["held", "drained"])
+def test_marks_are_independent(hold, first):
+    """Who comes second may go first or last: the node is given back when its last mark is gone."""
+    second = {"held": "drained", "drained": "held"}[first]
+    one = drained() if first == "drained" else node(away=True, held="gpu_hold: test")
+    result = hold([one], mark=second)
+    assert result["kept"] == "" and {HELD, DRAINED} <= set(result["notes"])
+    both = drained(held="gpu_hold: test")
+    result = hold([both], mark=first, state="released")
+    assert result["changed"] and result["away"]
+    assert ({HELD, DRAINED} & set(result["notes"])) == {{"held": HELD, "drained": DRAINED}[second]}
+
+
+def test_a_drain_that_gpu_hold_outlives_says_so(hold):
+    result = hold([drained(held="gpu_hold: nvidia_driver")], mark="drained", state="released")
+    assert result["left"] == "gpu1 stays cordoned, because the role gpu_hold holds it (gpu_hold: nvidia_driver)."
+
+
+def test_a_drained_node_is_given_back(hold):
+    result = hold([drained()], mark="drained", state="released")
+    assert (result["changed"], result["away"], result["notes"], result["left"]) == (True, False, {"site/rack": "7"}, "")
+    result = hold([node()], mark="drained", state="released")
+    assert (result["changed"], result["away"], result["left"]) == (False, False, "")
+
+
+@pytest.mark.parametrize(
+    ("one", "options", "sentence"),
+    [
+        (drained(), {"unfit": "t4 is missing"}, "gpu1 stays as it is, because t4 is missing: repair it, then run again."),
+        (
+            drained(ready=False),
+            {},
+            "gpu1 stays as it is, because it is not ready (kubelet is silent): start kubelet there, then run again.",
+        ),
+        (node(away=True, lost="t4 is missing"), {}, "gpu1 stays cordoned, because it lost a device (t4 is missing)."),
+        (
+            node(away=True),
+            {},
+            "gpu1 stays cordoned, because no run of kubernetes_drain did that: 'kubectl uncordon gpu1' gives it back.",
+        ),
+    ],
+)
+def test_what_is_not_given_back_is_named(hold, one, options, sentence):
+    result = hold([one], mark="drained", state="released", **options)
+    assert (result["changed"], result["away"], result["left"]) == (False, True, sentence)
+
+
+def test_gpu_hold_gives_a_node_back_that_is_not_ready(hold):
+    """As after a reboot; what is unfit is the matter of the plan."""
+    one = node(away=True, held="gpu_hold: test")
+    one["status"] = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
+    result = hold([one], state="released", unfit="t4 is missing")
+    assert (result["changed"], result["away"], result["left"]) == (True, False, "")

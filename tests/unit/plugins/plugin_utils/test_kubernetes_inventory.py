@@ -13,6 +13,8 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils.ku
 
 OBJECT = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "network"}}
 
+FORMS = "write exclusive, shard:N with N pods per GPU in turns, such as shard:4, or mps:N"
+
 
 def errors(hostvars=None, groups=None, **settings):
     return [str(found) for found in manager.check(site(hostvars, groups, **settings))]
@@ -26,7 +28,7 @@ def inventory(**variables):
 def test_a_right_inventory_has_no_errors():
     assert errors(inventory()) == []
     assert errors(network="manifests", network_manifests=[OBJECT], kubelet={"failSwapOn": False}, kube_proxy={"mode": "nftables"}) == []
-    assert errors(endpoint="api.example.org:6443", gpus="none", accept_hardware="w1, w2,", node_prefix="25", gpu_replicas="4") == []
+    assert errors(endpoint="api.example.org:6443", gpus="none", accept_hardware="w1, w2,", node_prefix="25", offer_wait="4") == []
     assert errors(device_plugin_settings={"env": {"LD_LIBRARY_PATH": "/opt/lib"}, "mounts": [{"host_path": "/run/a", "path": "/b"}]}) == []
 
 
@@ -38,9 +40,9 @@ def test_a_right_inventory_has_no_errors():
             "The inventory has no host in the group kubernetes_control_plane: name the one that runs the control plane.",
         ),
         (
-            {"kubernetes_control_plane": ["cp2", "cp1", "cp3"]},
-            "The group kubernetes_control_plane has 3 hosts (cp1, cp2, cp3), but only a control plane of one is built: "
-            "leave one host in it.",
+            {"kubernetes_control_plane": ["cp2", "cp1"]},
+            "The group kubernetes_control_plane has 2 hosts (cp1, cp2), and of two hosts etcd needs both, so the loss of either stops the "
+            "cluster: leave one or three hosts in it.",
         ),
         ({"kubernetes_workers": []}, "The inventory has no host in the group kubernetes_workers: name the hosts that run pods."),
         (
@@ -87,7 +89,7 @@ def test_an_inventory_without_the_groups():
             "or leave it empty.",
         ),
         ({"network": "flannel"}, "kubernetes_cluster_network is 'flannel': choose one of routes, manifests."),
-        ({"gpus": True}, "kubernetes_cluster_gpus is True: choose one of device_plugin, none."),
+        ({"gpus": True}, "kubernetes_cluster_gpus is True: choose one of device_plugin, dra, none."),
         ({"image_pull_policy": "never"}, "kubernetes_cluster_image_pull_policy is 'never': choose one of Always, IfNotPresent, Never."),
         (
             {"device_plugin_image": ""},
@@ -135,8 +137,8 @@ def test_an_inventory_without_the_groups():
             "kubernetes_cluster_pod_network 10.244.0.0/23 has 2 shares of /24, but the cluster has 3 hosts: write a larger "
             "kubernetes_cluster_node_prefix or a larger network.",
         ),
-        ({"gpu_replicas": 0}, "kubernetes_cluster_gpu_replicas is 0: write a whole number from 1 on, 1 for one pod on each GPU."),
-        ({"gpu_replicas": "many"}, "kubernetes_cluster_gpu_replicas is 'many': write a whole number from 1 on, 1 for one pod on each GPU."),
+        ({"offer_wait": -1}, "kubernetes_cluster_offer_wait is -1: write a number of seconds, such as 300."),
+        ({"offer_wait": "long"}, "kubernetes_cluster_offer_wait is 'long': write a number of seconds, such as 300."),
         ({"kubelet": []}, "kubernetes_cluster_kubelet is a list: write a dictionary of its fields, {} for none."),
         ({"kube_proxy": "nftables"}, "kubernetes_cluster_kube_proxy is 'nftables': write a dictionary of its fields, {} for none."),
         (
@@ -222,11 +224,11 @@ def test_manifests_that_are_no_list(given):
     ]
 
 
-@pytest.mark.parametrize("replicas", [0, "two", True, 1.5])
-def test_replicas_of_a_worker(replicas):
-    shown = repr(replicas)
-    assert errors(inventory(w2={"kubernetes_node_gpu_replicas": replicas})) == [
-        f"kubernetes_node_gpu_replicas of w2 is {shown}: write a whole number from 1 on, 1 for one pod on each GPU."
+@pytest.mark.parametrize("sharing", ["shard", "shard:0", "shard:99999", 4, True, "Exclusive"])
+def test_sharing_of_a_worker(sharing):
+    shown = repr(sharing)
+    assert errors(inventory(w2={"kubernetes_cluster_gpu_sharing": sharing})) == [
+        f"kubernetes_cluster_gpu_sharing of w2 is {shown}: {FORMS}."
     ]
 
 
@@ -297,23 +299,27 @@ class TestDisagreements:
         assert errors(Written({name: {"kubernetes_cluster_name": name} for name in ("cp1", "w1", "w2")})) == []
 
     def test_what_each_host_has_for_itself(self):
-        own = {"kubernetes_cluster_address": "192.0.2.1", "kubernetes_node_device_root": "/sim", "kubernetes_node_gpu_replicas": 2}
+        own = {
+            "kubernetes_cluster_address": "192.0.2.1",
+            "kubernetes_node_device_root": "/sim",
+            "kubernetes_cluster_gpu_sharing": "shard:2",
+        }
         assert errors(inventory(w1=own)) == []
 
 
 def test_findings_are_data():
-    (found,) = manager.check(site(inventory(w2={"kubernetes_node_gpu_replicas": 0})))
+    (found,) = manager.check(site(inventory(w2={"kubernetes_cluster_gpu_sharing": "shard"})))
     assert found.as_dict() == {
         "layer": "inventory",
-        "sentence": "kubernetes_node_gpu_replicas of w2 is 0: write a whole number from 1 on, 1 for one pod on each GPU.",
+        "sentence": f"kubernetes_cluster_gpu_sharing of w2 is 'shard': {FORMS}.",
         "host": "w2",
         "device": None,
-        "remedy": "write a whole number from 1 on, 1 for one pod on each GPU",
+        "remedy": FORMS,
     }
 
 
 def test_the_order_of_the_inventory_makes_no_difference():
-    hostvars = hosts(w1=host("w1", 11, kubernetes_node_gpu_replicas=0), w2=host("w2", 12, kubernetes_node_gpu_replicas=0))
+    hostvars = hosts(w1=host("w1", 11, kubernetes_cluster_gpu_sharing=0), w2=host("w2", 12, kubernetes_cluster_gpu_sharing=0))
     other = HostVars(reversed(hostvars.items()))
     assert len(errors(hostvars)) == 2
     assert errors(other, {**GROUPS, "kubernetes_workers": ["w2", "w1"]}) == errors(hostvars)

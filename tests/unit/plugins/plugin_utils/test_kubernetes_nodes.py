@@ -14,6 +14,7 @@ TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OF_ANOTHER = {"key": "site/maintenance", "effect": "NoExecute", "timeAdded": "2026-11-23T10:00:00Z"}
 LOST = "accelerators.deephdc.org/lost"
 HELD = "accelerators.deephdc.org/held"
+DRAINED = "accelerators.deephdc.org/drained"
 REASON = "t4 at 0000:41:00.0 is missing (hardware)"
 
 
@@ -108,11 +109,13 @@ class TestLost:
     def test_it_is_back(self):
         assert changes(node(notes={LOST: REASON}, away=True), plan()) == {"annotations": {LOST: None}, "unschedulable": None}
 
-    def test_it_is_back_while_the_host_is_held(self):
-        assert changes(node(notes={LOST: REASON, HELD: "gpu_hold: x"}, away=True), plan()) == {"annotations": {LOST: None}}
+    @pytest.mark.parametrize("mark", [HELD, DRAINED])
+    def test_it_is_back_while_the_host_is_held(self, mark):
+        assert changes(node(notes={LOST: REASON, mark: "gpu_hold: x"}, away=True), plan()) == {"annotations": {LOST: None}}
 
-    def test_it_is_lost_while_the_host_is_held(self):
-        found = changes(node(notes={HELD: "gpu_hold: x"}, away=True), plan(lost=REASON))
+    @pytest.mark.parametrize("mark", [HELD, DRAINED])
+    def test_it_is_lost_while_the_host_is_held(self, mark):
+        found = changes(node(notes={mark: "gpu_hold: x"}, away=True), plan(lost=REASON))
         assert found == {"annotations": {LOST: REASON}, "unschedulable": True}
 
     def test_a_node_that_an_administrator_cordoned_is_left(self):

@@ -14,6 +14,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils.kubernetes_examples import GROUPS, HostVars, host, hosts, site
 
+NO_PLUGIN = "kubernetes_cluster_device_plugins names no plugin for AMD"
 REPAIR = "repair it, or name w1 in kubernetes_cluster_accept_hardware if it is gone for good"
 KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 PROXY = {"apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration"}
@@ -207,10 +208,9 @@ def test_mig_instances_are_resources_of_their_own():
 
 
 def test_shared_gpus_are_offered_as_often_and_proved_one_at_a_time():
-    found = good(w1([gpu(0), gpu(1)], kubernetes_node_gpu_replicas="3"), gpu_replicas=1)
+    found = good(w1([gpu(0), gpu(1)], kubernetes_cluster_gpu_sharing="shard:3"))
     assert found["offers"] == {"w1": {"nvidia.com/gpu": 6}, "w2": {"nvidia.com/gpu": 2}}
     assert [probe["node"] for probe in found["probes"]] == ["w1", "w2"]
-    assert good(gpu_replicas=4)["offers"]["w1"] == {"nvidia.com/gpu": 8}
 
 
 def test_a_worker_without_gpus_is_an_ordinary_node():
@@ -247,7 +247,7 @@ def test_without_a_device_plugin_nothing_is_offered_and_the_record_stays():
 def test_other_vendors_are_not_offered_and_named():
     found = good(w1([gpu(0), amd(1)]))
     assert found["offers"]["w1"] == {"nvidia.com/gpu": 1}
-    assert found["warnings"] == ["w1: mi300x at 0000:02:00.0 (/dev/dri/renderD129) is not offered: only NVIDIA's device plugin is built."]
+    assert found["warnings"] == [f"w1: mi300x at 0000:02:00.0 (/dev/dri/renderD129) is not offered: {NO_PLUGIN}."]
     assert found["findings"] == [
         {"layer": "manager", "sentence": found["warnings"][0], "host": "w1", "device": "0000:02:00.0", "remedy": ""}
     ]
@@ -358,7 +358,8 @@ class TestAllotment:
         assert (found["offers"]["w1"], list(found["unfit"])) == ({"nvidia.com/gpu": 2}, ["w1"])
 
     def test_a_gpu_that_the_plugin_would_give_twice(self):
-        remedy = "give all of them to kubernetes in accelerator_allotment, or take the host out of kubernetes_workers"
+        ways = "give all of them to kubernetes in accelerator_allotment, or take the host out of kubernetes_workers"
+        remedy = f"set kubernetes_cluster_gpus to dra, {ways}"
         hostvars = self.hostvars(["0000:01:00.0"], [gpu(0), gpu(1)])
         assert errors(hostvars) == [
             f"w1: a100 at 0000:02:00.0 (/dev/nvidia1) is not given to kubernetes, but NVIDIA's device plugin offers all GPUs: {remedy}."
@@ -395,7 +396,21 @@ class TestKubeadm:
             "clusterName": "physics",
             "controlPlaneEndpoint": "172.20.0.11:6443",
             "networking": {"podSubnet": "10.244.0.0/16", "serviceSubnet": "10.96.0.0/16"},
-            "apiServer": {"extraArgs": [{"name": "enable-admission-plugins", "value": "NodeRestriction,ExtendedResourceToleration"}]},
+            "apiServer": {
+                "extraArgs": [
+                    {"name": "authentication-config", "value": "/etc/kubernetes/authn/config.yaml"},
+                    {"name": "enable-admission-plugins", "value": "NodeRestriction,ExtendedResourceToleration"},
+                ],
+                "extraVolumes": [
+                    {
+                        "name": "authn",
+                        "hostPath": "/etc/kubernetes/authn",
+                        "mountPath": "/etc/kubernetes/authn",
+                        "readOnly": True,
+                        "pathType": "Directory",
+                    }
+                ],
+            },
             "controllerManager": {"extraArgs": [{"name": "node-cidr-mask-size", "value": "25"}]},
         }
         assert kubelet == {**KUBELET, "cgroupDriver": "systemd"}
