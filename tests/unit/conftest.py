@@ -7,8 +7,13 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
+import hypothesis
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import Link, device_nodes, expand, simulated_tree
+
+# An example takes longer than hypothesis's deadline when the machine is busy. Here, as it must be before tests are read.
+hypothesis.settings.register_profile("no_deadline", deadline=None)
+hypothesis.settings.load_profile("no_deadline")
 
 DATA = pathlib.Path(__file__).parent.parent / "data"
 

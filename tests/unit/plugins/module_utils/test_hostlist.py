@@ -9,12 +9,8 @@ import time
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import hostlist
 from ClusterShell.NodeSet import NodeSet
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-
-# An example takes longer than hypothesis's deadline when the machine is busy.
-settings.register_profile("no_deadline", deadline=None)
-settings.load_profile("no_deadline")
 
 PREFIXES = st.sampled_from(["gpu", "n", "rack1-n", "10.0.0.", "/dev/nvidia", "a1b"])
 NUMBERS = st.integers(0, 130).flatmap(lambda number: st.sampled_from([str(number), f"{number:02}", f"{number:03}"]))

@@ -33,7 +33,7 @@ def test_drains_and_keeps_the_reason_of_somebody_else(state):
 
 def test_jobs_are_told_after_the_wait_and_not_ended(state, fake):
     jobs = "17|ada|gpu1|2026-11-21T17:06:17"
-    result = state(line("gpu1"), line("gpu2"), jobs=jobs, state="drained", reason="new board", wait=0.2)
+    result = state(line("gpu1"), line("gpu2"), jobs=jobs, state="drained", reason="new board", wait=2)
     assert result["told"] == ["job 17 of ada on gpu1 until 2026-11-21T17:06:17 at the latest"]
     assert "failed" not in result
     asked = [call.split()[0] for call in fake.calls()]

@@ -13,7 +13,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import f
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import hostlist
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import gres as slurm_gres
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import amd, gpu, mig_gpu
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 
@@ -209,10 +209,6 @@ def test_what_gpu_facts_reads_from_a_host_with_mig(simulate, nvidia_smi):
     assert slurm_gres.gres_of(accelerators) == "gpu:a100:1,gpu:a100_1g.10gb:2,gpu:a100_3g.40gb:1"
     assert slurm_gres.gres_conf([node("gpu1", *accelerators)]).count("MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap") == 3
 
-
-# An example takes longer than hypothesis's deadline when the machine is busy.
-settings.register_profile("no_deadline", deadline=None)
-settings.load_profile("no_deadline")
 
 # --- properties -----------------------------------------------------------------------------------------------------
 
