@@ -47,7 +47,7 @@ def words(one: Mapping[str, Any]) -> str:
 def adapted(manifests: Sequence[Object], wanted: Wanted, load: Callable[[str], Any]) -> List[Object]:
     """The manifests with image, configuration, a place on the control plane, and only the webhooks that are needed.
 
-    A webhook that is not answered refuses what it is asked for, so each one that nobody needs is one that can do harm; and those of
+    A webhook that is not answered refuses what it is asked for, so each one without a use can only do harm; and those of
     jobs hold in the namespaces alone whose jobs wait in queues.
 
     :param load: reads YAML.
