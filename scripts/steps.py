@@ -25,6 +25,8 @@ MARK = "TEST_STEP"  # variable that tells whose process an orphan is
 PLAIN_REPORT_SECONDS = 30
 TAIL_LINES = 30
 SUMMARY_LINES = 40
+FAILED_TASKS = 8
+LONG_LINE = 1000
 STAGE_BYTES = 8192
 CLEANUP_SECONDS = 120
 # A light step runs as a third one while this share of the processors has been idle for so many seconds: scenarios wait a lot.
@@ -87,10 +89,12 @@ class Step:
         return b"".join(found[-1]).decode(errors="replace") if found else ""
 
     def tail(self) -> str:
-        """The log's end; before it what pytest says of the tests that failed, which Molecule buries under its cleaning up."""
+        """The log's end; before it what Ansible and pytest say of what failed, which Molecule buries under its cleaning up."""
         lines = self.log.read_text(errors="replace").splitlines()
+        # A result can be as long as a file.
+        tasks = [line[:LONG_LINE] for line in lines if re.match(r"(fatal: \[|failed: \[|\[ERROR\])", line)][-FAILED_TASKS:]
         failures = [line for line in lines if re.match(r"(E  |FAILED |ERROR )", line)][:SUMMARY_LINES]
-        return "\n".join("    " + line for line in [*failures, *lines[-TAIL_LINES:]])
+        return "\n".join("    " + line for line in [*tasks, *failures, *lines[-TAIL_LINES:]])
 
 
 def clock(seconds: float) -> str:

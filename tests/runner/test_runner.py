@@ -32,7 +32,10 @@ name=${!#}
 echo "$name" >>.cache/ran
 if [ -e "roles/$name/orphan" ]; then setsid bash -c 'while [ $SECONDS -lt 2 ]; do :; done; exec sleep 60' 9>&- & fi
 sleep "$(cat "roles/$name/seconds")" 9>&- # Molecule's processes don't have its files either
-[ ! -e .cache/worse ] && grep -q good "roles/$name/tasks.yml" shared.yml
+[ ! -e .cache/worse ] && grep -q good "roles/$name/tasks.yml" shared.yml && exit
+echo 'fatal: [gpu1]: FAILED! => no space left'
+seq 100
+exit 1
 """
 FILES = {
     ".gitignore": ".cache/\n.venv/\n__pycache__/\n",
@@ -181,6 +184,7 @@ def test_a_failure_is_not_covered_by_an_earlier_pass(passed: Repository):
     before = passed.records()
     code, output = passed.run("one", "trixie")
     assert code == 1 and "FAILED  Molecule one on trixie" in output
+    assert "no space left" in output, "what failed, before the log's end"
     assert passed.records() == before
     code, output = passed.run(*MINUTE)
     assert code == 1
