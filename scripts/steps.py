@@ -40,6 +40,7 @@ class Step:
 
     ``after`` names steps that must have succeeded before; ``limit`` and ``expected`` are in seconds; ``cleanup`` is run when the
     step had to be stopped. A ``light`` step makes no hosts; an ``optional`` one may be left out when time is short.
+    A failure whose log has a line that matches ``nothing_tested`` is tried once more: what was to be tested was not reached.
     """
 
     title: str
@@ -51,6 +52,7 @@ class Step:
     cleanup: Sequence[str | os.PathLike[str]] = ()
     light: bool = False
     optional: bool = False
+    nothing_tested: str = ""
     expected: float = 0.0
     started: float = 0.0
     used_before: float = 0.0  # processor seconds of containers with this label that an earlier run left
@@ -199,6 +201,8 @@ class Runner:
     def _look_at(self, step: Step) -> None:
         now = time.monotonic()
         step.seconds = now - step.started
+        if step.code and self._again(step):
+            return
         if step.code is not None:
             step.state = "ok" if step.code == 0 else "failed"
         elif step.seconds > step.limit:
@@ -221,6 +225,19 @@ class Runner:
         self.running.remove(step)
         self.display.ended(step)
         self.ended(step)
+
+    def _again(self, step: Step) -> bool:
+        """Begin a step once more whose failure says nothing about what it tests."""
+        text = step.log.read_text(errors="replace")
+        if step.note or not step.nothing_tested or not re.search(step.nothing_tested, text, re.MULTILINE):
+            return False
+        self.display.say(f"again   {step.title}: it could not begin, see below\n{step.tail()}")
+        step.note = "at the second try, the hosts could not be made before"
+        step.code = None
+        step.start()
+        assert step.process is not None
+        self.owners[step.process.pid] = step
+        return True
 
     def _stop(self, step: Step) -> None:
         """End a step's processes, and what it made."""

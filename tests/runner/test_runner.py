@@ -31,6 +31,14 @@ MOLECULE = """#!/usr/bin/env bash
 name=${!#}
 echo "$name" >>.cache/ran
 if [ -e "roles/$name/orphan" ]; then setsid bash -c 'while [ $SECONDS -lt 2 ]; do :; done; exec sleep 60' 9>&- & fi
+if [ -e .cache/no_hosts ]; then
+    # Each line is a try that makes none.
+    sed -i 1d .cache/no_hosts
+    [ -s .cache/no_hosts ] || rm .cache/no_hosts
+    echo 'fatal: [localhost]: FAILED! => no answer'
+    echo "ERROR    [$name > ${NO_HOSTS_IN:-create}] Executed: Failed"
+    exit 1
+fi
 sleep "$(cat "roles/$name/seconds")" 9>&- # Molecule's processes don't have its files either
 [ ! -e .cache/worse ] && grep -q good "roles/$name/tasks.yml" shared.yml && exit
 echo 'fatal: [gpu1]: FAILED! => no space left'
@@ -190,6 +198,18 @@ def test_a_failure_is_not_covered_by_an_earlier_pass(passed: Repository):
     assert code == 1
     assert "no time: changed, does not fit into 1 minutes; run it: make test SCENARIO=one RELEASE=trixie" in output
     assert output.splitlines()[-1] == "2 passed, 0 failed, 2 not run"
+
+
+@pytest.mark.parametrize("tries, stage, code", [(1, "create", 0), (2, "create", 1), (1, "converge", 1)])
+def test_hosts_that_could_not_be_made_are_tried_once_more(repository: Repository, monkeypatch, tries: int, stage: str, code: int):
+    """Nothing was tested then. What fails later is a failure."""
+    monkeypatch.setenv("NO_HOSTS_IN", stage)
+    (repository.path / ".cache/no_hosts").write_text("try\n" * tries)
+    done, output = repository.run("one", "trixie")
+    assert done == code, output
+    assert ("again   Molecule one on trixie" in output and "no answer" in output) == (stage == "create")
+    if code == 0:
+        assert "ok: at the second try, the hosts could not be made before" in output
 
 
 def test_a_record_goes_when_the_same_inputs_fail(passed: Repository):
