@@ -17,7 +17,7 @@ description:
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
   facts:
-    description: Returns the facts of the three modules.
+    description: Returns the facts of the three modules, and which devices are closed to jobs.
     support: full
 options:
   accelerators:
@@ -78,8 +78,15 @@ ansible_facts:
       type: list
       elements: dict
       returned: if O(accelerators=true)
+    closed_to_jobs:
+      description:
+        - Device files of another manager that were seen to be closed to jobs here, where the role gpu_guard closes some.
+      type: list
+      elements: str
+      returned: if O(accelerators=true)
 """
 
+import json
 import os
 import sys
 
@@ -91,6 +98,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import
 
 SUBSET = ["!all", "!min", "distribution", "hardware", "network"]
 SECONDS = 10.0
+GUARD = "/usr/local/libexec/deephdc/gpu_guard"
 # Where Debian's packages put Python modules, such as PyMySQL.
 DISTRIBUTION = "/usr/lib/python3/dist-packages"
 
@@ -107,6 +115,14 @@ def of_ansible(module: AnsibleModule) -> dict:
     return collector.collect(module=module)
 
 
+def closed_to_jobs(module: AnsibleModule) -> list:
+    """What the program of the role gpu_guard tried; nothing where it is not, or fails."""
+    if not os.path.exists(GUARD):
+        return []
+    code, out, _err = module.run_command([GUARD, "--show"])
+    return json.loads(out) if code == 0 else []
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={"accelerators": {"type": "bool", "default": True}, "root": {"type": "path", "default": "/"}},
@@ -117,6 +133,7 @@ def main() -> None:
     facts = {**of_ansible(module), "slurm_packages": packages["facts"]}
     if module.params["accelerators"]:
         facts["accelerators"] = gather(module.params["root"], timeout=SECONDS)
+        facts["closed_to_jobs"] = closed_to_jobs(module)
     operator = os.environ.get("SUDO_UID") or str(os.getuid())
     module.exit_json(
         changed=False,

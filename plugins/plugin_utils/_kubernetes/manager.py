@@ -17,6 +17,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
     kubeadm,
     policy_settings,
     runtimes,
+    shared_hosts,
     sharing,
 )
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import inventory as kubernetes_inventory
@@ -98,6 +99,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         errors += _allotment.device_errors(host, there, allotment, NAME)
         mine, promised = (_allotment.owned(devices, allotment, NAME) for devices in (accelerators, before.get(host, [])))
         errors += kubernetes_plan.shared_errors(cluster, host, accelerators, mine)
+        errors += shared_hosts.errors(hosts[host], accelerators, allotment)
         kept = [] if host in accepted else promised
         shared = sharing.of(variables[host].get(sharing.VARIABLE)) or sharing.EXCLUSIVE
         try:
@@ -118,4 +120,9 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     if errors:
         return kubernetes_plan.nothing(errors, warnings)
     planned = kubernetes_plan.plan(cluster, [hosts[host] for host in control], workers, lost, warnings, named)
+    planned["guards"] = shared_hosts.guards(
+        {host: facts[host]["accelerators"] for host in site.groups[WORKERS]},
+        {host: variables[host].get(_allotment.VARIABLE) for host in site.groups[WORKERS]},
+        [host for host in site.groups[WORKERS] if states[host].get("guarded")],
+    )
     return kubernetes_queue.with_queue(planned, cluster, policy_settings.read(cluster), workers, facts, len(site.groups[CONTROL_PLANE]))

@@ -338,6 +338,7 @@ def nothing(errors: t.Sequence[Finding], warnings: t.Sequence[Finding] = ()) -> 
         "manifests": [],
         "driver": [],
         "named": False,
+        "guards": {},
         "expected": [],
         "probes": [],
         "balancer": {},

@@ -62,14 +62,20 @@ def unfit(site: Site, host: str, recorded: t.Sequence[dict[str, t.Any]]) -> list
     return promises.with_lost(present, before, host)[1]
 
 
-def open_to_jobs(host: str, accelerators: t.Sequence[dict[str, t.Any]], allotment: t.Any) -> list[Finding]:
-    """What jobs of a node can open although it is not SLURM's: SLURM denies them only the devices that it has."""
+def open_to_jobs(host: str, accelerators: t.Sequence[dict[str, t.Any]], allotment: t.Any, closed: t.Collection[str] = ()) -> list[Finding]:
+    """What jobs of a node can open although it is not SLURM's: SLURM denies them only the devices that it has.
+
+    :param closed: device files that were seen to be closed to them, by the role gpu_guard.
+    """
     own = units.units(_allotment.owned(accelerators, allotment, NAME))
     found = []
     for unit in units.units(accelerators):
-        if unit not in own:
+        if unit not in own and not (unit.files and unit.files[-1] in closed):
             device = unit.uuid if unit.is_mig and unit.uuid else unit.pci_address
-            remedy = "list it for slurm, or give it to virtual machines and bind it to vfio-pci (pci_passthrough)"
+            remedy = (
+                "list it for slurm, or give it to virtual machines and bind it to vfio-pci (pci_passthrough), or to kubernetes, whose "
+                "playbook closes it to jobs"
+            )
             sentence = (
                 f"jobs of SLURM on {host} can open the {unit.type} {device}, which {_allotment.VARIABLE} does not give to SLURM: {remedy}."
             )
@@ -171,7 +177,11 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     planned = slurm_plan.plan(whole, members, by_name, before, present, recorded_sharing(record), cloud)
     behind = slurm_releases.installed_warnings(installed, controller)
     hosts = {name: host for host, name in names.items()}
-    opened = {host: open_to_jobs(host, accelerators[host], allotment) for host, allotment in allotments.items() if allotment}
+    opened = {
+        host: open_to_jobs(host, accelerators[host], allotment, facts[host].get("closed_to_jobs") or ())
+        for host, allotment in allotments.items()
+        if allotment
+    }
     return {
         **planned,
         "findings": [

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, TRY, Site, recap
+from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, TRY, Site, User, recap
 from local import ROOT
 
 ATTACKS = ROOT / "tests/kubernetes/attacks"
@@ -31,7 +31,7 @@ POLICY: dict[str, Any] = {
     "accounts": [
         {
             "name": "physics",
-            "groups": ["physics"],
+            "groups": ["iam:physics"],
             "qos": ["normal", "long"],
             "fairshare": 3,
             "limits": {
@@ -44,7 +44,7 @@ POLICY: dict[str, Any] = {
                 "per_job": {"gpus": 2, "cpus": 4, "memory": "4G", "wall": "00:01:00"},
             },
         },
-        {"name": "biology", "groups": ["biology"], "limits": {"gpus": 1}},
+        {"name": "biology", "groups": ["iam:biology"], "limits": {"gpus": 1}},
     ],
     "partitions": [{"name": "gpu", "accounts": ["physics"]}],
 }
@@ -52,14 +52,9 @@ OURS = "app.kubernetes.io/part-of=deephdc-accelerators-policy"
 SMALL = {"cpu": "100m", "memory": "32Mi"}
 
 
-def words_of(user: str) -> str:
-    """How kubectl is someone. The one place to change where users come in by tokens, together with headers_of."""
-    return " ".join([f"--as={user}", *(f"--as-group={group}" for group in GROUPS[user])])
-
-
-def headers_of(user: str) -> dict[str, Any]:
-    """The same for a plain request."""
-    return {"Impersonate-User": user, "Impersonate-Group": [*GROUPS[user], "system:authenticated"]}
+def member(site: Site, user: str) -> User:
+    """A user with a token of the IAM, at a host where users log in. Not the names that other rights of the site are for."""
+    return site.as_user(f"member-{user}", GROUPS[user])
 
 
 def without(*names: str, **changes: Any) -> dict[str, Any]:
@@ -82,7 +77,7 @@ def words(said: str) -> str:
 def as_user(
     site: Site, user: str, command: str, given: dict[str, Any] | None = None, succeeds: bool = True, namespace: str = "physics"
 ) -> str:
-    return site.kubectl(f"{words_of(user)} --namespace={namespace} {command}", given, succeeds)
+    return member(site, user).kubectl(f"--namespace={namespace} {command}", given, succeeds)
 
 
 def pod(name: str, program: str = "sleep 600", gpus: int = 0, **spec: Any) -> Pod:
@@ -147,7 +142,7 @@ def accounts(site: Site) -> Iterator[str]:
     """The policy is there; what the run said."""
     said = bring(site, POLICY)
     site.kubectl("create namespace naive")
-    site.kubectl("create rolebinding naive --namespace=naive --clusterrole=edit --group=naive")
+    site.kubectl("create rolebinding naive --namespace=naive --clusterrole=edit --group=iam:naive")
     yield words(said)
     gone(site)
 
@@ -282,7 +277,7 @@ def test_attacks(site: Site, empty: str, kind: str, tmp_path: Path, record_prope
     mine = attempts(kind, "physics", "biology", "ada")
     plain = {one.id: one for one in attempts(kind, "naive", "biology", "naive")}
     sent = [one.request for one in mine] + [{**one.request, "id": f"naive {one.id}"} for one in plain.values()]
-    given = {"users": {user: headers_of(user) for user in ("ada", "naive")}, "attempts": sent}
+    given = {"users": {user: {"Authorization": f"Bearer {member(site, user).token}"} for user in ("ada", "naive")}, "attempts": sent}
     # By files, as the attempts of a class are longer than a command may be.
     (tmp_path / "attempts.json").write_text(json.dumps(given), encoding="utf-8")
     for path in (ATTACKS / "attempts.py", tmp_path / "attempts.json"):

@@ -22,12 +22,13 @@ POLICY: dict[str, Any] = {
     "qos": [{"name": "urgent", "priority": 100}],
     "accounts": [
         {"name": "science", "limits": {"gpus": 2}},
-        {"name": "physics", "parent": "science", "users": ["ada"], "qos": ["normal", "urgent"]},
+        {"name": "physics", "parent": "science", "users": ["paul"], "qos": ["normal", "urgent"]},
         {"name": "chemistry", "parent": "science", "users": ["bob"]},
         {"name": "teaching", "limits": {"gpus": {"t4": 1, "any": 2}}, "users": ["carl"]},
     ],
 }
-USERS = {"physics": "ada", "chemistry": "bob", "teaching": "carl"}
+# By name of the account; each comes with a token of the IAM.
+USERS = {"physics": "paul", "chemistry": "bob", "teaching": "carl"}
 MANIFESTS = "/srv/kubernetes/programs/kueue.yaml"
 TYPE = "accelerators.deephdc.org/type"
 # A job that ends when it is told to.
@@ -41,6 +42,7 @@ def settings(site: Site, **more: Any) -> dict[str, Any]:
         "kubernetes_cluster_queue": "kueue",
         "kubernetes_cluster_queue_manifests": MANIFESTS,
         "kubernetes_cluster_policy": POLICY,
+        "kubernetes_cluster_policy_user_prefix": "iam:",
         "containerd_archives": [*inventory["containerd_archives"], archive],
         **more,
     }
@@ -84,11 +86,14 @@ class Account:
 
     def __init__(self, site: Site, name: str) -> None:
         self.site, self.name = site, name
-        self.words = f"--namespace {name} --as {USERS[name]}"
+
+    def kubectl(self, words: str, given: dict[str, Any] | None = None, succeeds: bool = True) -> str:
+        """As the user, at a host where users log in."""
+        return self.site.as_user(USERS[self.name]).kubectl(f"--namespace {self.name} {words}", given, succeeds)
 
     def submit(self, *jobs: dict[str, Any]) -> None:
         for one in jobs:
-            self.site.kubectl(f"{self.words} create -f -", one)
+            self.kubectl("create -f -", one)
             # Created in one second, jobs have no order that anyone could see.
             time.sleep(1.1)
 
@@ -116,7 +121,7 @@ class Account:
         """What a user reads of a job that waits."""
         deadline = time.monotonic() + seconds
         while True:
-            for one in json.loads(self.site.kubectl(f"{self.words} get workloads --output=json"))["items"]:
+            for one in json.loads(self.kubectl("get workloads --output=json"))["items"]:
                 if one["metadata"]["ownerReferences"][0]["name"] == name:
                     for condition in one.get("status", {}).get("conditions", []):
                         if condition["type"] == "QuotaReserved" and condition["status"] == "False":
@@ -150,7 +155,7 @@ def test_jobs_of_a_user_run_in_their_order(site: Site, account: Any):
     assert "1 more needed" in teaching.why("second") or "insufficient" in teaching.why("second")
     assert site.get("job first --namespace teaching")["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "default"
     place = json.loads(
-        site.kubectl("--as carl get --raw /apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/teaching/localqueues/default/pendingworkloads")
+        teaching.kubectl("get --raw /apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/teaching/localqueues/default/pendingworkloads")
     )
     places = {one["metadata"]["ownerReferences"][0]["name"]: one["positionInLocalQueue"] for one in place["items"]}
     assert places == {"second": 0, "third": 1, "fourth": 2}
@@ -195,10 +200,9 @@ def test_the_limit_of_a_type_holds(site: Site, account: Any):
 
 def test_who_is_not_in_an_account_does_not_see_its_queue(site: Site):
     for what in ("workloads", "localqueues"):
-        assert "cannot list" in site.kubectl(f"--namespace teaching --as ada get {what}", succeeds=False)
-    assert "cannot patch" in site.kubectl(
-        """--as carl --namespace teaching patch localqueue default --type=merge --patch '{"spec":{"stopPolicy":"Hold"}}'""", succeeds=False
-    )
+        assert "cannot list" in site.as_user("paul").kubectl(f"--namespace teaching get {what}", succeeds=False)
+    hold = """patch localqueue default --type=merge --patch '{"spec":{"stopPolicy":"Hold"}}'"""
+    assert "cannot patch" in Account(site, "teaching").kubectl(hold, succeeds=False)
 
 
 @pytest.mark.parametrize(
@@ -214,8 +218,7 @@ def test_who_is_not_in_an_account_does_not_see_its_queue(site: Site):
     ],
 )
 def test_what_could_never_start_is_refused(site: Site, one: dict[str, Any], sentence: str):
-    said = site.kubectl("--namespace teaching --as carl create -f -", one, succeeds=False)
-    assert sentence in said
+    assert sentence in Account(site, "teaching").kubectl("create -f -", one, succeeds=False)
 
 
 def test_who_may_have_a_priority_goes_first(site: Site, account: Any):
@@ -228,8 +231,7 @@ def test_who_may_have_a_priority_goes_first(site: Site, account: Any):
 
 def test_the_series_of_the_example(site: Site, account: Any):
     """Vector additions of growing length, in their order; the image has no CUDA here, so the shell adds."""
-    account("physics")
-    chemistry = account("chemistry")
+    physics, chemistry = account("physics"), account("chemistry")
     chemistry.submit(job("busy", 1))
     chemistry.until("busy")
     text = (
@@ -239,7 +241,7 @@ def test_the_series_of_the_example(site: Site, account: Any):
     )
     names = []
     for one in yaml.safe_load(text)["items"]:
-        site.kubectl("--namespace physics --as ada create -f -", one)
+        physics.kubectl("create -f -", one)
         if one["kind"] == "Job":
             names.append(one["metadata"]["name"])
             time.sleep(1.1)
@@ -259,7 +261,7 @@ def test_without_kueue_no_new_job_runs_and_running_ones_live(site: Site, account
     before = teaching.pod("runs")["metadata"]["uid"]
     site.kubectl("scale deployment kueue-controller-manager --namespace kueue-system --replicas 0")
     site.until("cp1", f"{KUBECTL} get pods --namespace kueue-system --output name | wc -l", "0")
-    said = site.kubectl("--namespace teaching --as carl create -f -", job("late", 1), succeeds=False)
+    said = teaching.kubectl("create -f -", job("late", 1), succeeds=False)
     assert "failed calling webhook" in said and "mjob.kb.io" in said
     # Other pods and namespaces do not need it.
     site.kubectl("create -f -", {**job("elsewhere", 1, program="true"), "metadata": {"name": "elsewhere", "namespace": "default"}})

@@ -388,6 +388,16 @@ def test_what_jobs_can_open_although_it_is_not_slurms_is_told(hostvars):
         assert plan(hostvars)["open_to_jobs"] == {}
 
 
+def test_what_was_seen_to_be_closed_to_jobs_is_no_error(hostvars):
+    """By the role gpu_guard."""
+    hostvars["gpu1"]["accelerator_allotment"] = ALLOTMENT
+    hostvars["gpu1"]["ansible_facts"]["closed_to_jobs"] = ["/dev/nvidia0"]
+    assert "0000:02:00.0" in json.dumps(plan(hostvars)["open_to_jobs"]), "another one"
+    hostvars["gpu1"]["ansible_facts"]["closed_to_jobs"] = ["/dev/nvidia1"]
+    found = plan(hostvars)
+    assert found["open_to_jobs"] == {} and not [one for one in found["findings"] if one["layer"] == "division"]
+
+
 def test_an_instance_of_another_manager_can_be_opened_by_jobs_too(hostvars):
     hostvars["gpu1"]["ansible_facts"]["accelerators"] = [mig_gpu(0, ["1g.5gb", "2g.10gb"])]
     hostvars["gpu1"]["accelerator_allotment"] = {"slurm": {"devices": ["MIG-0-0"]}, "opennebula": {"devices": []}}

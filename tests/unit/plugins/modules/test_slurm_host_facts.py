@@ -29,3 +29,12 @@ def test_facts_have_the_names_that_setup_gives_them(run, packages):
 def test_accelerators_are_those_of_gpu_facts(run, packages, simulate):
     result = run(slurm_host_facts, root=str(simulate({"type": "a100", "count": 2})))
     assert [device["type"] for device in result["ansible_facts"]["accelerators"]] == ["a100", "a100"]
+
+
+@pytest.mark.parametrize("program, seen", [('echo \'["/dev/nvidia0"]\'', ["/dev/nvidia0"]), ("echo broken >&2; exit 1", [])])
+def test_what_is_closed_to_jobs_is_what_the_guard_tried(run, packages, fake, simulate, monkeypatch, tmp_path, program, seen):
+    root = str(simulate({"type": "a100", "count": 1}))
+    assert run(slurm_host_facts, root=root)["ansible_facts"]["closed_to_jobs"] == []
+    fake("gpu_guard", program)
+    monkeypatch.setattr(slurm_host_facts, "GUARD", str(tmp_path / "fake_commands/gpu_guard"))
+    assert run(slurm_host_facts, root=root)["ansible_facts"]["closed_to_jobs"] == seen

@@ -16,6 +16,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
     nodes,
     runtimes,
     settings,
+    shared_hosts,
     sharing,
     vendor_plugins,
 )
@@ -157,7 +158,8 @@ class TestDra:
 
     def test_an_allotment_is_in_every_class(self):
         mine = {"kubernetes": {"devices": ["0000:01:00.0"]}, "slurm": {"devices": ["0000:02:00.0"]}}
-        found = good(hosts(w1=host("w1", 11, [gpu(0), gpu(1)], accelerator_allotment=mine), w2=host("w2", 12, [gpu(2)])), gpus="dra")
+        shared = host("w1", 11, [gpu(0), gpu(1)], cgroup=1, accelerator_allotment=mine)
+        found = good(hosts(w1=shared, w2=host("w2", 12, [gpu(2)])), gpus="dra")
         assert found["named"] is True and found["offers"]["w1"] == {"nvidia.com/gpu": 1}
         for expression in expressions(found["manifests"]).values():
             assert expression.endswith('.uuid in ["GPU-0", "GPU-2"]')
@@ -166,15 +168,38 @@ class TestDra:
         # What the device plugin can't do.
         assert "is not given to kubernetes" in plan(w1([gpu(0), gpu(1)], accelerator_allotment=mine))["errors"][0]
 
+    def test_what_is_not_slurms_is_closed_to_its_jobs(self):
+        mine = {"kubernetes": {"devices": ["0000:01:00.0"]}, "slurm": {"devices": ["0000:02:00.0"]}}
+        three = [gpu(0), gpu(1), gpu(2)]
+        found = good(w1(three, cgroup=1, accelerator_allotment=mine), gpus="dra")
+        # The third one is in no list, so it is not SLURM's either.
+        assert found["guards"] == {"w1": {"closed": ["/dev/nvidia0", "/dev/nvidia2"], "open": ["/dev/nvidia1"]}}
+        (sentence,) = plan(w1(three, accelerator_allotment=mine), gpus="dra")["errors"]
+        assert sentence == (
+            "w1 is SLURM's, too, and has control groups of version 2, with which its jobs can't be kept from /dev/nvidia0, /dev/nvidia2: "
+            "give the host to one manager, or boot it with version 1."
+        )
+
+    def test_an_instance_is_closed_and_the_gpu_that_slurm_has_a_part_of_is_not(self):
+        device = mig_gpu(0, ["1g.5gb", "2g.10gb"])
+        mine = {"kubernetes": {"devices": ["MIG-0-0"]}, "slurm": {"devices": ["MIG-0-1"]}}
+        guard = shared_hosts.guard([device], mine)
+        assert guard["closed"] and all("nvidia-cap" in file for file in guard["closed"])
+        assert "/dev/nvidia0" in guard["open"] and not set(guard["open"]) & set(guard["closed"])
+
+    def test_what_was_closed_is_opened_when_slurm_has_gone(self):
+        found = shared_hosts.guards({"a": [gpu(0)], "b": [gpu(0)]}, {"b": {"kubernetes": {"devices": []}}}, ["b"])
+        assert found == {"b": {"closed": [], "open": ["/dev/nvidia0"]}}
+
     def test_more_devices_than_a_class_can_name(self):
         uuid = "GPU-00000000-0000-0000-0000-0000000{:05}"
         many = [gpu(n, pci_address=f"0000:{n // 8:02x}:{n % 8:02x}.0", uuid=uuid.format(n)) for n in range(250)]
         few = {"kubernetes": {"devices": [one["pci_address"] for one in many]}, "slurm": {"devices": []}}
-        (sentence,) = plan(w1(many, accelerator_allotment=few), gpus="dra")["errors"]
+        (sentence,) = plan(w1(many, cgroup=1, accelerator_allotment=few), gpus="dra")["errors"]
         assert "each DeviceClass must name the cluster's 250 devices, more than it can" in sentence
         good(w1(many), gpus="dra")
         for one in good(
-            w1(many[:200], accelerator_allotment={**few, "kubernetes": {"devices": few["kubernetes"]["devices"][:200]}}), gpus="dra"
+            w1(many[:200], cgroup=1, accelerator_allotment={**few, "kubernetes": {"devices": few["kubernetes"]["devices"][:200]}}), gpus="dra"
         )["manifests"]:
             assert len(json.dumps(one)) < dra.MOST_EXPRESSION + 1000
 
