@@ -22,6 +22,8 @@ import sys
 
 WANTED = "/etc/deephdc/gpu_guard"
 DEVICES = "/sys/fs/cgroup/devices"
+# Of the role slurm_node, a line for each device file that SLURM schedules here: type, PCI address, file, SLURM's number of the GPU.
+SCHEDULED = "/etc/slurm/gpu_devices"
 SECONDS = 20.0  # for the program that tries to open the files
 # Enters the control group and prints of each file whether it opens. ENXIO is a device without a driver that was let through.
 TRY = """
@@ -110,14 +112,21 @@ def has_open(pid, device):
     return False
 
 
+def numbers_of(path):
+    """What SLURM calls the GPUs on this host that have a device file."""
+    with contextlib.suppress(FileNotFoundError), open(SCHEDULED) as file:
+        lines = [line.split() for line in file if not line.startswith("#")]
+        return {words[3] for words in lines if len(words) == 4 and words[2] == path}
+    return set()
+
+
 def user_of(group, path):
-    """The job that uses a device: it has the file open, or SLURM gave it the GPU of that number. None if there is none."""
-    device = number(path)
-    digits = path[len(path.rstrip("0123456789")) :]
+    """The job that uses a device: it has the file open, or SLURM gave it that GPU. None if there is none."""
+    device, numbers = number(path), numbers_of(path)
     for pid in processes(group):
         own = variables(pid)
         given = own.get("SLURM_JOB_GPUS", "").split(",") + own.get("SLURM_STEP_GPUS", "").split(",")
-        if has_open(pid, device) or (digits and path == "/dev/nvidia" + digits and digits in given):
+        if has_open(pid, device) or numbers.intersection(given):
             return own.get("SLURM_JOB_ID") or f"with process {pid}"
     return None
 

@@ -72,19 +72,22 @@ def test_a_device_of_a_job_is_left_to_it(guard, monkeypatch, capsys):
     assert guard.state == {"/dev/zero": "closed"}
 
 
-def test_slurms_own_variables_say_that_a_job_has_the_gpu(guard, monkeypatch):
-    """Before a program of it has opened the device."""
+def test_slurms_own_variables_say_that_a_job_has_the_gpu(guard, monkeypatch, tmp_path):
+    """Before a program of it has opened the device. SLURM's numbers are not those of the files."""
+    (tmp_path / "gpu_devices").write_text("# Made by a role\na100 0000:02:00.0 /dev/nvidia1 0\na100 0000:03:00.0 /dev/nvidia2 1\n")
+    monkeypatch.setattr(guard, "SCHEDULED", str(tmp_path / "gpu_devices"))
     monkeypatch.setattr(guard, "processes", lambda group: ["11"])
     monkeypatch.setattr(guard, "has_open", lambda pid, device: False)
     monkeypatch.setattr(guard, "number", lambda path: (195, 1))
     for own, job in (
         ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1"}, "7"),
-        ({"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "1"}, "7"),
-        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,11"}, None),
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_GPUS": "0"}, "7"),
+        ({"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "1,10"}, None),
         ({}, None),
     ):
         monkeypatch.setattr(guard, "variables", lambda pid, own=own: own)
         assert guard.user_of("/group", "/dev/nvidia1") == job
+        assert guard.user_of("/group", "/dev/nvidia0") is None, "SLURM does not have it"
 
 
 def test_a_program_that_does_not_know_says_so(guard, monkeypatch, capsys):
