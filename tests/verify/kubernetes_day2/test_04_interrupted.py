@@ -60,7 +60,7 @@ def test_a_run_for_one_host_leaves_the_others_as_they_are(site: Site, now: dict[
 
 
 def test_runs_that_are_killed_are_completed_by_a_plain_one(site: Site, now: dict[str, Any], other: dict[str, Any], working: str):
-    """A node is taken out and let in again, with another setting of every kubelet and a new certificate: six runs are killed at random tasks."""
+    """A node goes and comes again, with another setting of every kubelet and a new certificate: six runs are killed at random tasks."""
     seed = int(os.environ.get("KILL_SEED") or 1515)
     print(f"KILL_SEED={seed}")
     chance = random.Random(seed)
