@@ -91,6 +91,7 @@ manifest:
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -104,6 +105,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.k
 
 ADMIN = "/etc/kubernetes/admin.conf"
 NOTE = f"{backup.RECORDS}/kubernetes_restoring"
+# The module of a run that was killed may still be at work.
+LOCK = "/run/lock/deephdc-kubernetes-restore"
 # In the restored tree: which call put it there.
 MARK = f"{backup.ROOT}/deephdc-restored"
 NEW_ROOT = f"{backup.ROOT}.deephdc-restore"
@@ -369,6 +372,12 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     module.params["kubeconfig"] = ADMIN
+    with open(LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bring_back(module)
+
+
+def bring_back(module: AnsibleModule) -> None:
     path = module.params["path"]
     try:
         manifest = backup.read_manifest(path)

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,7 @@ def site(tmp_path, monkeypatch, fake):
         "ADMIN": made.etc / "admin.conf",
         "NOTE": made.records / "kubernetes_restoring",
         "MARK": made.etc / "deephdc-restored",
+        "LOCK": tmp_path / "lock",
         "NEW_ROOT": tmp_path / "etc.new",
         "NEW_ETCD": made.etcd / "new",
         "STOPPED": made.etc / "manifests.stopped",
@@ -197,6 +200,18 @@ def test_a_living_control_plane_is_replaced_only_when_confirmed(save, restore, s
     result = restore(overwrite=True)
     assert site.state() == {"saved"}
     assert sorted(Path(path).read_text() for path in (f"{result['kept'][0]}/db", f"{result['kept'][1]}/admin.conf")) == ["living"] * 2
+
+
+def test_a_call_that_outlives_its_run_is_waited_for(save, restore, site):
+    """Two at once would take each other's files."""
+    save()
+    with open(kubernetes_restore.LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        released: list[bool] = []
+        timer = threading.Timer(0.5, lambda: (released.append(True), fcntl.flock(lock, fcntl.LOCK_UN)))
+        timer.start()
+        assert not restore(overwrite=True).get("failed") and released
+        timer.join()
 
 
 def test_the_same_backup_is_restored_twice(save, restore, site):
