@@ -90,6 +90,7 @@ manifest:
   returned: always
 """
 
+import calendar
 import contextlib
 import fcntl
 import json
@@ -113,6 +114,10 @@ NEW_ROOT = f"{backup.ROOT}.deephdc-restore"
 NEW_ETCD = f"{backup.ETCD}/deephdc-restore"
 STOPPED = f"{backup.ROOT}/manifests.before-restore"
 STATIC = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+# Per second since the backup was made: more than etcd ever writes. So whatever a program has seen of the cluster is older than what it
+# reads now, also after a second restore of the same backup: one that watches from a later revision would see nothing for minutes.
+REVISIONS = 10_000
+CLOCKS = 100.0  # seconds that two clocks may differ
 RUNNING = ("CREATED", "PAUSED", "RUNNING")
 STOP_SECONDS = 60
 REMEDY = "to go on with what is there, run the playbook kubernetes; to replace it, set kubernetes_restore_overwrite to the cluster's name"
@@ -138,6 +143,18 @@ def write(path: str, text: str, mode: int = 0o600) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
+
+
+def bump(made: str, now: float) -> int:
+    """By how much the revisions of etcd go ahead of those in a backup.
+
+    :param made: when it was made, as YYYY-MM-DDTHH:MM:SSZ.
+    """
+    try:
+        age = now - calendar.timegm(time.strptime(made, "%Y-%m-%dT%H:%M:%SZ"))
+    except ValueError:
+        age = now  # not known, and none is older
+    return int(REVISIONS * max(CLOCKS, age))
 
 
 def remove(path: str) -> None:
@@ -273,7 +290,7 @@ class Restore:
         words = ["etcdutl", "snapshot", "restore", f"/backup/{backup.SNAPSHOT}", f"--data-dir={NEW_ETCD}", f"--name={member}"]
         words += [f"--initial-cluster={member}={peer}", f"--initial-advertise-peer-urls={peer}"]
         # Programs that watch have seen later revisions than the backup has: so they read everything again.
-        words += ["--bump-revision=1000000", "--mark-compacted"]
+        words += [f"--bump-revision={bump(str(self.manifest.get('made')), time.time())}", "--mark-compacted"]
         programs(words, {self.path: "/backup:ro", backup.ETCD: backup.ETCD})
         former = f"{backup.ETCD}/before-restore-{self.noted['time']}"
         self.keep(f"{backup.ETCD}/member", former)

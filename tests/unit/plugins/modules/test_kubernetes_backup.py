@@ -180,8 +180,25 @@ def test_an_empty_host_gets_everything(save, restore, site):
     assert (site.kubelet / "pki/kubelet-client-current.pem").read_text() == "saved"
     assert not (site.records / "kubernetes_restoring").exists() and not (site.records / "kubernetes_beginning").exists()
     words = next(line for line in site.fake.calls() if "snapshot restore" in line)
-    assert "--bump-revision=1000000" in words and "--mark-compacted" in words and "--name=cp1" in words
+    assert "--bump-revision=1000000 --mark-compacted" in words and "--name=cp1" in words
     assert "systemctl enable --now kubelet" in site.fake.calls()
+
+
+@pytest.mark.parametrize(
+    ("made", "bumped"),
+    [
+        ("2026-11-24T12:00:00Z", 36_000_000),
+        # Clocks that are not quite the same.
+        ("2026-11-24T13:00:30Z", 1_000_000),
+        # No such time: more than of any backup.
+        ("", 17_955_252_000_000),
+    ],
+)
+def test_programs_that_watch_have_seen_no_later_revision(made, bumped):
+    """Not those of a cluster that was restored from the same backup before, either."""
+    now = 1_795_525_200.0  # 2026-11-24T13:00:00Z
+    assert kubernetes_restore.bump(made, now) == bumped
+    assert kubernetes_restore.bump("2026-11-24T12:00:00Z", now + 60) - kubernetes_restore.bump("2026-11-24T12:00:00Z", now) == 600_000
 
 
 def test_a_certificate_of_kubelet_that_the_cluster_still_takes_stays(save, restore, site):
