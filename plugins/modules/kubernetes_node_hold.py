@@ -233,13 +233,16 @@ def release(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> d
     notes, was_away = node["metadata"].get("annotations") or {}, bool(node["spec"].get("unschedulable"))
     mark = MARKS[module.params["mark"]]
     by_administrator = mark == MARKS["drained"]
+    unready = why_not_ready(node) if by_administrator else ""
+    unready = unready and f"{name} stays as it is, because it is not ready ({unready}): start kubelet there, then run again."
     if mark not in notes:
-        return {"diff": shown(name, was_away, was_away), "left": why_cordoned(name, notes, was_away) if by_administrator else ""}
+        # Users can't have one that is not ready either, and who asks for it wants to know.
+        left = (why_cordoned(name, notes, was_away) or unready) if by_administrator else ""
+        return {"diff": shown(name, was_away, was_away), "left": left}
     others = {key: value for key, value in notes.items() if key in {*MARKS.values(), LOST} - {mark}}
     if by_administrator:
-        unready = why_not_ready(node)
         left = module.params["unfit"] and f"{name} stays as it is, because {module.params['unfit']}: repair it, then run again."
-        left = left or (unready and f"{name} stays as it is, because it is not ready ({unready}): start kubelet there, then run again.")
+        left = left or unready
         if left:
             return {"diff": shown(name, was_away, was_away), "left": left, "reason": notes[mark]}
     patch(kubectl, module, name, None, is_away=bool(others))

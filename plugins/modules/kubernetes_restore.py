@@ -90,7 +90,9 @@ manifest:
   returned: always
 """
 
+import calendar
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -104,12 +106,18 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.k
 
 ADMIN = "/etc/kubernetes/admin.conf"
 NOTE = f"{backup.RECORDS}/kubernetes_restoring"
+# The module of a run that was killed may still be at work.
+LOCK = "/run/lock/deephdc-kubernetes-restore"
 # In the restored tree: which call put it there.
 MARK = f"{backup.ROOT}/deephdc-restored"
 NEW_ROOT = f"{backup.ROOT}.deephdc-restore"
 NEW_ETCD = f"{backup.ETCD}/deephdc-restore"
 STOPPED = f"{backup.ROOT}/manifests.before-restore"
 STATIC = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+# Per second since the backup was made: more than etcd ever writes. So whatever a program has seen of the cluster is older than what it
+# reads now, also after a second restore of the same backup: one that watches from a later revision would see nothing for minutes.
+REVISIONS = 10_000
+CLOCKS = 100.0  # seconds that two clocks may differ
 RUNNING = ("CREATED", "PAUSED", "RUNNING")
 STOP_SECONDS = 60
 REMEDY = "to go on with what is there, run the playbook kubernetes; to replace it, set kubernetes_restore_overwrite to the cluster's name"
@@ -135,6 +143,18 @@ def write(path: str, text: str, mode: int = 0o600) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
+
+
+def bump(made: str, now: float) -> int:
+    """By how much the revisions of etcd go ahead of those in a backup.
+
+    :param made: when it was made, as YYYY-MM-DDTHH:MM:SSZ.
+    """
+    try:
+        age = now - calendar.timegm(time.strptime(made, "%Y-%m-%dT%H:%M:%SZ"))
+    except ValueError:
+        age = now  # not known, and none is older
+    return int(REVISIONS * max(CLOCKS, age))
 
 
 def remove(path: str) -> None:
@@ -270,7 +290,7 @@ class Restore:
         words = ["etcdutl", "snapshot", "restore", f"/backup/{backup.SNAPSHOT}", f"--data-dir={NEW_ETCD}", f"--name={member}"]
         words += [f"--initial-cluster={member}={peer}", f"--initial-advertise-peer-urls={peer}"]
         # Programs that watch have seen later revisions than the backup has: so they read everything again.
-        words += ["--bump-revision=1000000", "--mark-compacted"]
+        words += [f"--bump-revision={bump(str(self.manifest.get('made')), time.time())}", "--mark-compacted"]
         programs(words, {self.path: "/backup:ro", backup.ETCD: backup.ETCD})
         former = f"{backup.ETCD}/before-restore-{self.noted['time']}"
         self.keep(f"{backup.ETCD}/member", former)
@@ -369,6 +389,12 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     module.params["kubeconfig"] = ADMIN
+    with open(LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bring_back(module)
+
+
+def bring_back(module: AnsibleModule) -> None:
     path = module.params["path"]
     try:
         manifest = backup.read_manifest(path)

@@ -58,6 +58,14 @@ def test_a_request_that_is_not_clear_is_refused(site: Site):
     assert "a host with a member of etcd is left alone" in said
 
 
+def test_a_kernel_without_a_module_is_named(site: Site):
+    """As where br_netfilter lacks: there is no such setting."""
+    wrong = {"__kubernetes_node_sysctl": ["net.ipv4.ip_forward", "net.bridge.no-such-setting"]}
+    said = words(site.playbook(PLAYBOOK, "--limit", "gpu2", "--tags", "kubernetes_node", variables=wrong, succeeds=False))
+    assert "The kernel of gpu2 does not take what Kubernetes needs" in said and "no-such-setting" in said and "br_netfilter" in said
+    site.playbook(PLAYBOOK, "--limit", "gpu2", "--tags", "kubernetes_node")
+
+
 def test_a_site_that_is_as_its_inventory_says(site: Site, tmp_path: Path):
     report = drift(site, tmp_path / "report.json")
     assert (report["differs"], report["complete"], report["summary"]) == (False, True, []), report["output"][-4000:]
@@ -97,6 +105,24 @@ def test_what_no_drain_took_is_not_given_back(site: Site):
         assert site.node("gpu2")["spec"]["unschedulable"]
     finally:
         site.kubectl("uncordon gpu2")
+
+
+def test_another_host_is_asked_where_the_first_one_of_the_control_plane_is_down(site: Site, tmp_path: Path):
+    """It is drained and given back, and the promise of its devices is read from the one that answers."""
+    path = tmp_path / "down.yml"
+    path.write_text("{kubernetes_control_plane: {hosts: {cp0: {ansible_host: cp0.invalid}}}}", encoding="utf-8")
+    inventories = (str(path), "hosts.yml")
+    site.playbook(DRAIN, "--limit", "gpu2", inventories=inventories, variables={"kubernetes_drain_reason": "new fan"})
+    assert site.node("gpu2")["metadata"]["annotations"][DRAINED] == "new fan"
+    address = site.out("gpu2", f"ls {SIMULATED} | tail -1")
+    site.out("gpu2", f"mv {SIMULATED}/{address} /root/lost-device")
+    try:
+        said = words(site.playbook(RESUME, "--limit", "gpu2", inventories=inventories, succeeds=False))
+        assert "gpu2 stays as it is, because" in said and f"{address}" in said
+    finally:
+        site.out("gpu2", f"mv /root/lost-device {SIMULATED}/{address}")
+    site.playbook(RESUME, "--limit", "gpu2", inventories=inventories)
+    assert not site.node("gpu2")["spec"].get("unschedulable")
 
 
 def numbers(site: Site) -> dict[str, str]:
@@ -251,7 +277,9 @@ def test_a_node_with_a_pod_is_removed_only_when_a_person_says_so(site: Site):
 
 
 def test_the_host_of_a_removed_node_has_nothing_of_it(site: Site):
-    assert site.out("gpu2", "ls /etc/kubernetes/kubelet.conf /etc/cni/net.d /etc/default/kubelet 2>/dev/null || true") == ""
+    assert site.out("gpu2", "ls /etc/kubernetes/kubelet.conf /etc/cni/net.d/* /etc/default/kubelet 2>/dev/null || true") == ""
+    # A containerd that goes on would not see it when it is made again.
+    site.out("gpu2", "test -d /etc/cni/net.d")
     assert site.out("gpu2", "systemctl is-active kubelet deephdc-kubernetes-routes || true").split() == ["inactive", "inactive"]
     assert site.out("gpu2", "ip link show cni0 2>/dev/null; ip route show proto 137; nft list tables | grep deephdc || true") == ""
     assert "KUBE" not in site.out("gpu2", "iptables-save; ip6tables-save")

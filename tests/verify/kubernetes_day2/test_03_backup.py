@@ -35,6 +35,8 @@ def working(site: Site):
 def saved(site: Site, working: str, now: dict[str, object], tmp_path_factory) -> Path:
     """A backup on the control node, with an object of before it and one of after it."""
     directory = tmp_path_factory.mktemp("backups")
+    # Of an earlier run on these hosts.
+    site.kubectl("delete configmap before after --ignore-not-found")
     site.kubectl("create configmap before --from-literal=a=1")
     site.playbook(BACKUP, variables={**now, "kubernetes_backup_fetch": str(directory)})
     site.kubectl("create configmap after --from-literal=a=1")

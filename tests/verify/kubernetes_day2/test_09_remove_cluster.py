@@ -13,6 +13,7 @@ from local import changed
 PLAYBOOK = "playbooks/kubernetes_remove_cluster.yml"
 NAME = "kubernetes"
 HOSTS = ("cp1", "gpu1", "gpu2")
+BACKUPS = "/var/backups/kubernetes"
 # Made by the kernel's file systems that the hosts have from outside.
 MOUNTS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/lib/etcd", "/srv/kubernetes")
 
@@ -45,7 +46,8 @@ def listed(site: Site, host: str, file: str) -> set[str]:
 
 
 def of_the_host(text: str) -> set[str]:
-    return {line for line in text.splitlines() if not any(f" {path} " in line for path in MOUNTS)}
+    """Without backups, which stay, and have a test of their own."""
+    return {line for line in text.splitlines() if not any(f" {path} " in line for path in MOUNTS) and f" {BACKUPS}" not in line}
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,12 @@ def test_nothing_of_it_runs_and_no_network_is_left(site: Site, gone: dict[str, s
     assert site.out(host, "pgrep -l 'kube|etcd|containerd|coredns|nvidia-device' || true") == ""
     assert site.out(host, "ip link show cni0 2>/dev/null; ip route show proto 137") == ""
     assert site.out(host, "ls -A /var/lib/kubelet /var/lib/etcd /var/lib/containerd 2>/dev/null | grep -v : || true") == ""
+
+
+def test_backups_stay(site: Site, gone: dict[str, set[str]]):
+    """They are private, and what a wrong decision could be taken back by."""
+    assert site.out("cp1", f"stat --format=%a {BACKUPS}") == "700" and site.out("cp1", f"ls {BACKUPS}/*/etcd.db")
+    assert site.out("cp1", "ls --directory /etc/kubernetes* 2>/dev/null || true") == "", "keys of the cluster"
 
 
 def test_a_second_run_changes_nothing(site: Site, gone: dict[str, set[str]]):

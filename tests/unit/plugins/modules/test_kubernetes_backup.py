@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,6 +107,7 @@ def site(tmp_path, monkeypatch, fake):
         "ADMIN": made.etc / "admin.conf",
         "NOTE": made.records / "kubernetes_restoring",
         "MARK": made.etc / "deephdc-restored",
+        "LOCK": tmp_path / "lock",
         "NEW_ROOT": tmp_path / "etc.new",
         "NEW_ETCD": made.etcd / "new",
         "STOPPED": made.etc / "manifests.stopped",
@@ -177,8 +180,25 @@ def test_an_empty_host_gets_everything(save, restore, site):
     assert (site.kubelet / "pki/kubelet-client-current.pem").read_text() == "saved"
     assert not (site.records / "kubernetes_restoring").exists() and not (site.records / "kubernetes_beginning").exists()
     words = next(line for line in site.fake.calls() if "snapshot restore" in line)
-    assert "--bump-revision=1000000" in words and "--mark-compacted" in words and "--name=cp1" in words
+    assert "--bump-revision=1000000 --mark-compacted" in words and "--name=cp1" in words
     assert "systemctl enable --now kubelet" in site.fake.calls()
+
+
+@pytest.mark.parametrize(
+    ("made", "bumped"),
+    [
+        ("2026-11-24T12:00:00Z", 36_000_000),
+        # Clocks that are not quite the same.
+        ("2026-11-24T13:00:30Z", 1_000_000),
+        # No such time: more than of any backup.
+        ("", 17_955_252_000_000),
+    ],
+)
+def test_programs_that_watch_have_seen_no_later_revision(made, bumped):
+    """Not those of a cluster that was restored from the same backup before, either."""
+    now = 1_795_525_200.0  # 2026-11-24T13:00:00Z
+    assert kubernetes_restore.bump(made, now) == bumped
+    assert kubernetes_restore.bump("2026-11-24T12:00:00Z", now + 60) - kubernetes_restore.bump("2026-11-24T12:00:00Z", now) == 600_000
 
 
 def test_a_certificate_of_kubelet_that_the_cluster_still_takes_stays(save, restore, site):
@@ -197,6 +217,18 @@ def test_a_living_control_plane_is_replaced_only_when_confirmed(save, restore, s
     result = restore(overwrite=True)
     assert site.state() == {"saved"}
     assert sorted(Path(path).read_text() for path in (f"{result['kept'][0]}/db", f"{result['kept'][1]}/admin.conf")) == ["living"] * 2
+
+
+def test_a_call_that_outlives_its_run_is_waited_for(save, restore, site):
+    """Two at once would take each other's files."""
+    save()
+    with open(kubernetes_restore.LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        released: list[bool] = []
+        timer = threading.Timer(0.5, lambda: (released.append(True), fcntl.flock(lock, fcntl.LOCK_UN)))
+        timer.start()
+        assert not restore(overwrite=True).get("failed") and released
+        timer.join()
 
 
 def test_the_same_backup_is_restored_twice(save, restore, site):

@@ -262,6 +262,15 @@ def test_what_is_not_given_back_is_named(hold, one, options, sentence):
     assert (result["changed"], result["away"], result["left"]) == (False, True, sentence)
 
 
+def test_a_node_that_was_not_drained_and_is_not_ready_is_named(hold):
+    one = drained(away=False, ready=False)
+    del one["metadata"]["annotations"][DRAINED]
+    result = hold([one], mark="drained", state="released")
+    sentence = "gpu1 stays as it is, because it is not ready (kubelet is silent): start kubelet there, then run again."
+    assert (result["changed"], result["away"], result["left"]) == (False, False, sentence)
+    assert hold([one], state="released")["left"] == "", "gpu_hold does not ask"
+
+
 def test_gpu_hold_gives_a_node_back_that_is_not_ready(hold):
     """As after a reboot; what is unfit is the matter of the plan."""
     one = node(away=True, held="gpu_hold: test")
