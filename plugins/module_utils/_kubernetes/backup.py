@@ -111,7 +111,10 @@ def mismatch(manifest: Dict[str, Any], path: str, wanted: Dict[str, str]) -> str
             f"{manifest['version']} for the restore, and run kubernetes_upgrade afterwards."
         )
     if manifest["node"] != wanted["node"]:
-        return f"{path} is of the host {manifest['node']}, and this one is {wanted['node']}: give the new host the former one's name."
+        return (
+            f"{path} is of the host {manifest['node']}, and this one is {wanted['node']}: give the new host the former one's name, or name "
+            f"the host {manifest['node']} first in kubernetes_control_plane where it is in there."
+        )
     if manifest["address"] != wanted["address"]:
         return (
             f"{path} is of a host with the address {manifest['address']}, and this one has {wanted['address']}: give it the former "
