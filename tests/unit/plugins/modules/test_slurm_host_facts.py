@@ -31,7 +31,7 @@ def test_accelerators_are_those_of_gpu_facts(run, packages, simulate):
     assert [device["type"] for device in result["ansible_facts"]["accelerators"]] == ["a100", "a100"]
 
 
-@pytest.mark.parametrize("program, seen", [('echo \'["/dev/nvidia0"]\'', ["/dev/nvidia0"]), ("echo broken >&2; exit 1", [])])
+@pytest.mark.parametrize("program, seen", [("echo '[\"/dev/nvidia0\"]'", ["/dev/nvidia0"]), ("echo broken >&2; exit 1", [])])
 def test_what_is_closed_to_jobs_is_what_the_guard_tried(run, packages, fake, simulate, monkeypatch, tmp_path, program, seen):
     root = str(simulate({"type": "a100", "count": 1}))
     assert run(slurm_host_facts, root=root)["ansible_facts"]["closed_to_jobs"] == []

@@ -199,7 +199,8 @@ class TestDra:
         assert "each DeviceClass must name the cluster's 250 devices, more than it can" in sentence
         good(w1(many), gpus="dra")
         for one in good(
-            w1(many[:200], cgroup=1, accelerator_allotment={**few, "kubernetes": {"devices": few["kubernetes"]["devices"][:200]}}), gpus="dra"
+            w1(many[:200], cgroup=1, accelerator_allotment={**few, "kubernetes": {"devices": few["kubernetes"]["devices"][:200]}}),
+            gpus="dra",
         )["manifests"]:
             assert len(json.dumps(one)) < dra.MOST_EXPRESSION + 1000
 
