@@ -174,7 +174,7 @@ def test_the_same_command_completes_the_upgrade(site: Site, working: str):
 
 
 @pytest.fixture(scope="module")
-def saved(site: Site, tmp_path_factory) -> Path:
+def saved(site: Site, working: str, tmp_path_factory) -> Path:
     """A backup on the control node, with an object of before it and one of after it."""
     directory = tmp_path_factory.mktemp("backups")
     site.kubectl("create configmap before --from-literal=a=1")
