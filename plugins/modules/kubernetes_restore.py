@@ -106,8 +106,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.k
 
 ADMIN = "/etc/kubernetes/admin.conf"
 NOTE = f"{backup.RECORDS}/kubernetes_restoring"
-# The module of a run that was killed may still be at work.
-LOCK = "/run/lock/deephdc-kubernetes-restore"
+# The module of a run that was killed may still be at work. Not in /run/lock, where every user may make files.
+LOCK = "/run/deephdc-kubernetes-restore"
 # In the restored tree: which call put it there.
 MARK = f"{backup.ROOT}/deephdc-restored"
 NEW_ROOT = f"{backup.ROOT}.deephdc-restore"
