@@ -20,7 +20,7 @@ import typing as t
 import uuid
 from urllib.parse import parse_qs, unquote, urlsplit
 
-Json = t.Dict[str, t.Any]
+Json = dict[str, t.Any]
 
 
 class Refusal(Exception):
@@ -323,10 +323,8 @@ def unified(files: t.Mapping[str, bytes]) -> bytes:
     """An image of LXD's: metadata and files in one tarball."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        for name, content in {
-            "metadata.yaml": b"architecture: x86_64\n",
-            **{f"rootfs/{key}": value for key, value in files.items()},
-        }.items():
+        members = {"metadata.yaml": b"architecture: x86_64\n", **{f"rootfs/{key}": value for key, value in files.items()}}
+        for name, content in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -358,6 +356,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         lxd.requests.append((self.command, self.path))
         if lxd.deaf:
             lxd.released.wait()
+            self.close_connection = True
             return
         order = lxd.taken(lxd.before, self.command, target.path)
         if order:

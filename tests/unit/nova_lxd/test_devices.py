@@ -181,11 +181,8 @@ def test_providers_of_others_are_left_alone() -> None:
 
 
 def test_a_server_has_the_gpus_of_its_allocations() -> None:
-    allocations = {
-        "root": {"resources": {"VCPU": 1}},
-        "p1": {"resources": {"CUSTOM_GPU_A100": 1}},
-        "other": {"resources": {"SRIOV_NET_VF": 1}},
-    }
+    given = {"root": "VCPU", "p1": "CUSTOM_GPU_A100", "other": "SRIOV_NET_VF"}
+    allocations = {provider: {"resources": {resource: 1}} for provider, resource in given.items()}
     assert providers.allocated(allocations, {"p1": "a", "p2": "b"}) == ["a"]
     assert providers.allocated(None, {"p1": "a"}) == []
     assert providers.unknown_classes(allocations, {"p1": "a"}, "root") == []
