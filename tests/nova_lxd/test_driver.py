@@ -107,10 +107,36 @@ def flavor(**changes: t.Any) -> objects.Flavor:
 
 def server(uuid: str = SERVER, **changes: t.Any) -> objects.Instance:
     values = {
-        **{"id": 1, "uuid": uuid, "project_id": "project", "user_id": "user", "host": CONF.host, "hostname": "web", "display_name": "web"},
-        **{"image_ref": IMAGE, "user_data": None, "key_data": None, "key_name": None, "config_drive": "", "launched_at": None},
-        **{"system_metadata": {}, "metadata": {}, "task_state": None, "flavor": flavor(), "availability_zone": "nova"},
-        **{"keypairs": objects.KeyPairList(objects=[]), "device_metadata": None, "root_device_name": None, "launch_index": 0},
+        "id": 1,
+        "uuid": uuid,
+        "project_id": "project",
+        "user_id": "user",
+        "host": CONF.host,
+        "hostname": "web",
+        "display_name": "web",
+        "image_ref": IMAGE,
+        "user_data": None,
+        "key_data": None,
+        "key_name": None,
+        "config_drive": "",
+        "launched_at": None,
+        "system_metadata": {},
+        "metadata": {},
+        "task_state": None,
+        "flavor": flavor(),
+        "availability_zone": "nova",
+        "keypairs": objects.KeyPairList(objects=[]),
+        "device_metadata": None,
+        "numa_topology": None,
+        "reservation_id": "r-1",
+        "default_swap_device": None,
+        "default_ephemeral_device": None,
+        "kernel_id": None,
+        "ramdisk_id": None,
+        "pci_devices": objects.PciDeviceList(objects=[]),
+        "ec2_ids": objects.EC2Ids(instance_id="i-1", ami_id="ami-1", kernel_id=None, ramdisk_id=None),
+        "root_device_name": None,
+        "launch_index": 0,
     }
     return objects.Instance(nova_context.get_admin_context(), **{**values, **changes})
 
@@ -181,8 +207,13 @@ def test_a_server_from_its_beginning_to_its_end(world: World) -> None:
     assert world.record["devices"] == {
         "root": {"type": "disk", "path": "/", "pool": "default", "size": "2GiB"},
         f"port-{PORT}": {
-            **{"type": "nic", "name": "eth0", "hwaddr": "fa:16:3e:00:00:01", "host_name": "tap44444444"},
-            **{"nictype": "bridged", "parent": "brq1", "mtu": "1450"},
+            "type": "nic",
+            "name": "eth0",
+            "hwaddr": "fa:16:3e:00:00:01",
+            "host_name": "tap44444444",
+            "nictype": "bridged",
+            "parent": "brq1",
+            "mtu": "1450",
         },
     }
     assert world.virtapi.waited == [("network-vif-plugged", PORT)]
@@ -279,9 +310,11 @@ def test_a_spawn_that_was_killed_can_be_repeated(world: World) -> None:
     assert world.record["status"] == "Running"
 
 
-def test_the_config_drive_has_the_servers_metadata(world: World) -> None:
+def test_the_config_drive_has_the_servers_metadata(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject.instance_metadata.security_group_api, "get_instance_security_groups", lambda *arguments: [])
     one = server(config_drive="True")
-    with mock.patch.object(objects.InstanceMapping, "get_by_instance_uuid", side_effect=exception.InstanceMappingNotFound(uuid=SERVER)):
+    bdms = objects.BlockDeviceMappingList(objects=[])
+    with mock.patch.object(objects.BlockDeviceMappingList, "get_by_instance_uuid", return_value=bdms):
         world.spawn(one, ports=network_model.NetworkInfo([port()]))
     kind, mode, content = world.lxd.files[NAME, "/var/lib/cloud/seed/config_drive/openstack/latest/meta_data.json"]
     assert (kind, mode) == ("file", "0400")
@@ -505,19 +538,24 @@ def test_novas_start_does_not_wait_for_ever(world: World) -> None:
 def test_resources_are_what_nova_stores(world: World) -> None:
     found = world.driver.get_available_resource(CONF.host)
     assert {key: found[key] for key in ("vcpus", "memory_mb", "hypervisor_type", "hypervisor_version", "hypervisor_hostname")} == {
-        **{"vcpus": 8, "memory_mb": 32768, "hypervisor_type": "lxd", "hypervisor_version": 5000002, "hypervisor_hostname": "gpu1"},
+        "vcpus": 8,
+        "memory_mb": 32768,
+        "hypervisor_type": "lxd",
+        "hypervisor_version": 5000002,
+        "hypervisor_hostname": "gpu1",
     }
     node = objects.ComputeNode(nova_context.get_admin_context())
     node.update_from_virt_driver(found)
     assert node.vcpus == 8
 
 
-def test_snapshot_streams_are_closed(world: World) -> None:
+def test_nothing_stays_of_a_snapshot_that_glance_refuses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     one = server()
     world.spawn(one)
-    with (
-        mock.patch.object(subject.glance, "API", lambda: mock.Mock(update=mock.Mock(side_effect=exception.ImageNotFound(image_id=OTHER)))),
-        pytest.raises(exception.ImageNotFound),
-    ):
+    refusing = mock.Mock(
+        get=lambda context, reference: {"name": "saved"}, update=mock.Mock(side_effect=exception.ImageNotFound(image_id=OTHER))
+    )
+    monkeypatch.setattr(subject.glance, "API", lambda: refusing)
+    with pytest.raises(exception.ImageNotFound):
         world.driver.snapshot(world.context, one, OTHER, lambda **arguments: None)
     assert world.lxd.snapshots[NAME] == []
