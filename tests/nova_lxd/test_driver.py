@@ -21,8 +21,8 @@ from nova.compute import power_state, provider_tree, task_states
 from nova.network import model as network_model
 from nova.virt import driver as nova_driver
 from nova.virt.nova_lxd import driver as subject
+from nova.virt.nova_lxd import gpus, network, notices, resize, service
 from nova.virt.nova_lxd import instances as lxd_instances
-from nova.virt.nova_lxd import network, notices, service
 
 CONF = nova.conf.CONF
 SERVER = "11111111-1111-1111-1111-111111111111"
@@ -165,7 +165,7 @@ def world(lxd: FakeLXD, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.It
     monkeypatch.setattr(notices.objects.Instance, "get_by_uuid", here.server_of)
     client = mock.Mock()
     client.get_allocations_for_resource_provider = lambda context, uuid: mock.Mock(allocations={"x": 1} if uuid in here.in_use else {})
-    monkeypatch.setattr(subject.report, "report_client_singleton", lambda: client)
+    monkeypatch.setattr(gpus.report, "report_client_singleton", lambda: client)
     here.driver.init_host(CONF.host)
     here.driver.update_provider_tree(here.tree, CONF.host)
     yield here
@@ -248,6 +248,13 @@ def test_stopping_starting_and_rebooting(world: World) -> None:
     assert world.driver.get_info(one).state == power_state.PAUSED
     world.driver.unpause(one)
     assert world.driver.get_info(one).state == power_state.RUNNING
+
+
+def test_a_state_that_lxd_does_not_know_stops_no_server(world: World) -> None:
+    world.spawn(server())
+    for state in ("Error", "Stopping", "Starting", "Freezing"):
+        world.record["status"] = state
+        assert world.driver.get_info(server()).state == power_state.NOSTATE
 
 
 def test_a_host_that_booted_starts_its_servers(world: World) -> None:
@@ -390,7 +397,7 @@ def test_a_resize_on_the_host_is_confirmed(world: World) -> None:
     assert world.record["devices"]["gpu0"]["pci"] == "b"
     assert world.record["status"] == "Running"
     world.driver.confirm_migration(world.context, None, one, network_model.NetworkInfo([]))
-    assert lxd_instances.BEFORE_RESIZE not in world.record["config"]
+    assert resize.BEFORE not in world.record["config"]
 
 
 def test_a_resize_is_reverted_and_the_server_keeps_its_files(world: World) -> None:
@@ -492,7 +499,7 @@ def test_a_lost_gpu_goes_to_no_new_server(world: World) -> None:
 
 def test_a_gpu_that_the_host_does_not_know_is_not_left_out(world: World) -> None:
     world.write_gpus(gpu("a"))
-    world.driver.gpu_of_provider = {}
+    world.driver.gpus.known = {}
     with pytest.raises(exception.ComputeResourcesUnavailable, match="CUSTOM_GPU_A100"):
         world.spawn(server(), "a")
 

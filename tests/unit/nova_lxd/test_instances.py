@@ -13,9 +13,10 @@ import typing as t
 import pytest
 from fake_lxd import FakeLXD
 from nova_lxd import instances as subject
+from nova_lxd import resize
 from nova_lxd.client import Client
 from nova_lxd.errors import LXDError, LXDUnavailable, Unacceptable
-from nova_lxd.instances import BEFORE_RESIZE, GPUS, UUID, Instances
+from nova_lxd.instances import GPUS, UUID, Instances
 
 
 @pytest.fixture
@@ -176,11 +177,11 @@ def test_a_resize_can_be_taken_back() -> None:
         "devices": {"root": {"size": "1GiB"}, "gpu0": {"pci": "a"}, "gpu1": {"pci": "b"}, "port-1": port},
     }
     before = json.loads(json.dumps(record))
-    kept = subject.before_resize(record)
-    subject.replace(record, {"limits.cpu": "2", "limits.memory": "2MiB", GPUS: ""}, {"root": {"size": "2GiB"}})
-    assert record["config"] == {"limits.cpu": "2", "limits.memory": "2MiB", GPUS: "", "volatile.x": "1", UUID: "u"}
+    kept = resize.before_resize(record)
+    for _ in range(2):  # a resize that is repeated keeps what the server was at first
+        resize.change(record, {"limits.cpu": "2", "limits.memory": "2MiB", GPUS: ""}, {"root": {"size": "2GiB"}})
+    assert record["config"] == {"limits.cpu": "2", "limits.memory": "2MiB", GPUS: "", "volatile.x": "1", UUID: "u", resize.BEFORE: kept}
     assert record["devices"] == {"root": {"size": "2GiB"}, "port-1": port}
-    record["config"][BEFORE_RESIZE] = kept
-    assert subject.restore(record)
+    assert resize.restore(record)
     assert record == before
-    assert not subject.restore(record)
+    assert not resize.restore(record)

@@ -9,44 +9,35 @@ remembered here that a restart would lose, apart from which provider of Placemen
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import tempfile
 import time
-from typing import Any, Callable, ClassVar, Iterator, Mapping, Sequence
+from typing import Any, Callable, ClassVar, Mapping, Sequence
 
 import nova.conf
 import os_resource_classes as orc
-from eventlet import timeout as eventlet_timeout
-from nova import context as nova_context
 from nova import exception, utils
 from nova.api.metadata import base as instance_metadata
 from nova.compute import power_state, task_states
 from nova.image import glance
 from nova.objects import fields
-from nova.scheduler.client import report
 from nova.virt import configdrive as nova_configdrive
 from nova.virt import driver, hardware
 from oslo_log import log
 from oslo_serialization import jsonutils
 from oslo_utils import excutils
 
-from . import configdrive, console, devices, host, instances, network, notices, options, ports, providers, recovery, service, snapshots
+from . import configdrive, console, devices, gpus, host, instances, network, options, ports, recovery, resize, service, snapshots
 from .client import Client
-from .errors import InvalidInventory, LXDError, LXDUnavailable, Unacceptable
+from .errors import LXDError, LXDUnavailable, Unacceptable
 from .images import Images
 
 CONF = nova.conf.CONF
 LOG = log.getLogger(__name__)
 options.register(CONF)
 
-# The words that LXD has between two states say nothing that Nova could act on.
-POWER_STATES = {
-    "Running": power_state.RUNNING,
-    "Stopped": power_state.SHUTDOWN,
-    "Frozen": power_state.PAUSED,
-    "Error": power_state.CRASHED,
-}
+# LXD's other words, Error among them, say that it does not know, or not yet: Nova must not stop a server for them.
+POWER_STATES = {"Running": power_state.RUNNING, "Stopped": power_state.SHUTDOWN, "Frozen": power_state.PAUSED}
 NO_VOLUMES = "servers on this host are containers and take no volumes: use a server with its root on the host's disk"
 
 
@@ -83,9 +74,7 @@ class LXDDriver(driver.ComputeDriver):
         self.lxd = Client(CONF.lxd.socket, CONF.lxd.timeout, CONF.lxd.patience)
         self.instances = instances.Instances(self.lxd)
         self.architecture = ""
-        self.notices = notices.Notices()
-        self.gpu_of_provider: dict[str, str] = {}
-        self.root_provider = ""
+        self.gpus = gpus.Gpus()
 
     # The host
 
@@ -163,31 +152,7 @@ class LXDDriver(driver.ComputeDriver):
                 if total
             },
         )
-        self._update_gpus(provider_tree, nodename)
-
-    def _update_gpus(self, tree: Any, nodename: str) -> None:
-        try:
-            gpus = devices.read(CONF.lxd.gpus)
-        except InvalidInventory as error:
-            LOG.error("The GPUs in Placement stay as they are: %s", error)
-            return
-        self.root_provider = tree.data(nodename).uuid
-        self.gpu_of_provider = providers.update(tree, nodename, gpus, self._in_use)
-        lost = {record["config"][instances.UUID]: " ".join(devices.why_lost(_gpu_ids(record), gpus)) for record in self._with_gpus()}
-        self.notices.publish(nova_context.get_admin_context(), lost)
-
-    def _with_gpus(self) -> list[instances.Record]:
-        return [record for record in self.instances.all() if _gpu_ids(record)]
-
-    @staticmethod
-    def _in_use(provider: str) -> bool:
-        """Say whether Placement knows of a server that has the provider; yes if Placement can't be asked."""
-        try:
-            context = nova_context.get_admin_context()
-            return bool(report.report_client_singleton().get_allocations_for_resource_provider(context, provider).allocations)
-        except Exception:
-            LOG.warning("The provider %s of a GPU stays: Placement did not say whether it is in use.", provider)
-            return True
+        self.gpus.update(provider_tree, nodename, self.instances.all())
 
     # What servers there are
 
@@ -230,7 +195,7 @@ class LXDDriver(driver.ComputeDriver):
         if driver.block_device_info_get_mapping(block_device_info):
             raise Unacceptable(NO_VOLUMES)
         instances.refuse_flavor(instance.flavor)
-        gpus = self._allocated_gpus(allocations)
+        given = self.gpus.allocated(allocations)
         self._remove_unfinished(instance)
         reference = image_meta.id if image_meta.obj_attr_is_set("id") and image_meta.id else instance.image_ref
         self._ensure_image(context, reference)
@@ -240,19 +205,19 @@ class LXDDriver(driver.ComputeDriver):
                 reference,
                 {
                     **instances.configuration(instance),
-                    **devices.instance_configuration(gpus),
-                    instances.GPUS: ",".join(gpu.id for gpu in gpus),
+                    **devices.instance_configuration(given),
+                    instances.GPUS: ",".join(gpu.id for gpu in given),
                     instances.UNFINISHED: "true",
                 },
                 {
                     "root": instances.root_device(instance.flavor, CONF.lxd.pool),
                     **network.devices(ports_of_server),
-                    **devices.instance_devices(gpus),
+                    **devices.instance_devices(given),
                 },
             )
             self._write_config_drive(instance, admin_password, injected_files, ports_of_server)
             if power_on:
-                with self._until_plugged(instance, ports_of_server):
+                with network.wired(self.virtapi, instance, ports_of_server):
                     self._start(instance, ports_of_server)
             self.instances.edit(instance.name, lambda record: record["config"].pop(instances.UNFINISHED, None))
         except Exception:
@@ -261,24 +226,6 @@ class LXDDriver(driver.ComputeDriver):
                     self.destroy(context, instance, ports_of_server)
                 except Exception:
                     LOG.exception("The failed spawn was not cleaned up; the next start of nova-compute does it", instance=instance)
-
-    def _allocated_gpus(self, allocations: Any) -> list[devices.Gpu]:
-        """Read which GPUs Placement gave to a server.
-
-        :raises ComputeResourcesUnavailable: one can't be used now, and Nova tries another host.
-        """
-        missing = providers.unknown_classes(allocations, self.gpu_of_provider, self.root_provider)
-        if missing:
-            raise exception.ComputeResourcesUnavailable(reason=f"The host does not know which device Placement means by {missing[0]}.")
-        ids = providers.allocated(allocations, self.gpu_of_provider)
-        try:
-            gpus = devices.read(CONF.lxd.gpus) if ids else {}
-        except InvalidInventory as error:
-            raise exception.ComputeResourcesUnavailable(reason=str(error)) from error
-        lost = devices.why_lost(ids, gpus)
-        if lost:
-            raise exception.ComputeResourcesUnavailable(reason=lost[0])
-        return [gpus[key] for key in ids]
 
     def _remove_unfinished(self, instance: Any) -> None:
         """Remove what an earlier spawn of the server left, which has never been handed over."""
@@ -364,28 +311,13 @@ class LXDDriver(driver.ComputeDriver):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        self._refuse_lost_gpus(instance)
+        gpus.refuse_lost(self._record(instance))
         self._start(instance, network_info)
 
     def _start(self, instance: Any, network_info: Any) -> None:
         network.plug_before_start(instance, network_info)
         self.instances.start(instance.name)
         network.plug_after_start(instance, network_info)
-
-    def _lost_gpus(self, instance: Any) -> list[str]:
-        """Say which GPUs of a server are lost, and why. A file that can't be read makes none lost: LXD will see."""
-        ids = _gpu_ids(self._record(instance))
-        try:
-            return devices.why_lost(ids, devices.read(CONF.lxd.gpus)) if ids else []
-        except InvalidInventory as error:
-            LOG.error("It is unknown whether GPUs are lost: %s", error)
-            return []
-
-    def _refuse_lost_gpus(self, instance: Any) -> None:
-        """Refuse to start a server without its GPU."""
-        lost = self._lost_gpus(instance)
-        if lost:
-            raise exception.InstancePowerOnFailure(reason=" ".join(lost))
 
     @_in_words_of_nova
     def power_off(self, instance: Any, timeout: int = 0, retry_interval: int = 0) -> None:
@@ -405,7 +337,7 @@ class LXDDriver(driver.ComputeDriver):
         accel_info: Any = None,
         share_info: Any = None,
     ) -> None:
-        self._refuse_lost_gpus(instance)  # a server that could not start again is not stopped
+        gpus.refuse_lost(self._record(instance))  # a server that could not start again is not stopped
         self.instances.stop(instance.name, CONF.shutdown_timeout if reboot_type == "SOFT" else 0)
         self._set_ports(instance, network_info)
         self._start(instance, network_info)
@@ -433,8 +365,9 @@ class LXDDriver(driver.ComputeDriver):
     @_in_words_of_nova
     def resume_state_on_host_boot(self, context: Any, instance: Any, network_info: Any, *ignored: Any, **ignored_too: Any) -> None:
         """Start a server that ran before the host's boot. Nova 26 and 31 give devices and shares in another order; neither is used."""
-        if self._record(instance)["status"] != "Running":
-            self._refuse_lost_gpus(instance)
+        record = self._record(instance)
+        if record["status"] != "Running":
+            gpus.refuse_lost(record)
             self._start(instance, network_info)
 
     # Another size
@@ -479,39 +412,34 @@ class LXDDriver(driver.ComputeDriver):
         power_on: bool = True,
     ) -> None:
         """Give a server its new size; until the user confirms, LXD keeps what it was."""
-        gpus = self._allocated_gpus(allocations)
+        given = self.gpus.allocated(allocations)
         config = {
             **instances.limits(instance.flavor),
-            **devices.instance_configuration(gpus),
-            instances.GPUS: ",".join(gpu.id for gpu in gpus),
+            **devices.instance_configuration(given),
+            instances.GPUS: ",".join(gpu.id for gpu in given),
         }
-        wanted = {"root": instances.root_device(instance.flavor, CONF.lxd.pool), **devices.instance_devices(gpus)}
-
-        def change(record: instances.Record) -> None:
-            former = record["config"].get(instances.BEFORE_RESIZE) or instances.before_resize(record)
-            instances.replace(record, config, wanted)
-            record["config"][instances.BEFORE_RESIZE] = former
+        wanted = {"root": instances.root_device(instance.flavor, CONF.lxd.pool), **devices.instance_devices(given)}
 
         try:
-            self.instances.edit(instance.name, change)
+            self.instances.edit(instance.name, lambda record: resize.change(record, config, wanted))
             if power_on:
                 self._start(instance, network_info)
         except Exception:
             # Nova gives the server its former flavor back.
             with excutils.save_and_reraise_exception():
-                self.instances.edit(instance.name, instances.restore)
+                self.instances.edit(instance.name, resize.restore)
 
     @_in_words_of_nova
     def confirm_migration(self, context: Any, migration: Any, instance: Any, network_info: Any) -> None:
-        self.instances.edit(instance.name, lambda record: record["config"].pop(instances.BEFORE_RESIZE, None))
+        self.instances.edit(instance.name, resize.confirm)
 
     @_in_words_of_nova
     def finish_revert_migration(
         self, context: Any, instance: Any, network_info: Any, migration: Any, block_device_info: Any = None, power_on: bool = True
     ) -> None:
-        self.instances.edit(instance.name, instances.restore)
+        self.instances.edit(instance.name, resize.restore)
         if power_on:
-            self._refuse_lost_gpus(instance)
+            gpus.refuse_lost(self._record(instance))
             self._start(instance, network_info)
 
     # Images
@@ -548,7 +476,7 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def get_console_output(self, context: Any, instance: Any) -> bytes:
-        return console.output(self.lxd, instance.name, self._lost_gpus(instance))
+        return console.output(self.lxd, instance.name, gpus.lost(self._record(instance)))
 
     # Ports
 
@@ -581,27 +509,6 @@ class LXDDriver(driver.ComputeDriver):
     def unplug_vifs(self, instance: Any, network_info: Any) -> None:
         network.unplug(instance, network_info)
 
-    @contextlib.contextmanager
-    def _until_plugged(self, instance: Any, network_info: Any) -> Iterator[None]:
-        """Wait after the start until Neutron says that the ports are wired."""
-        events = [("network-vif-plugged", vif["id"]) for vif in network_info if vif.get("active", True) is False]
-        if not (CONF.vif_plugging_timeout and events):
-            yield
-            return
-        try:
-            with self.virtapi.wait_for_instance_event(
-                instance, events, deadline=CONF.vif_plugging_timeout, error_callback=self._not_plugged
-            ):
-                yield
-        except eventlet_timeout.Timeout:
-            self._not_plugged("network-vif-plugged", instance)
-
-    @staticmethod
-    def _not_plugged(event: str, instance: Any) -> None:
-        LOG.warning("Neutron did not wire a port: %s", event, instance=instance)
-        if CONF.vif_plugging_is_fatal:
-            raise exception.VirtualInterfaceCreateException()
-
     # Volumes: Nova asks for one of these before it attaches anything, and shows the refusal to the user
 
     def get_volume_connector(self, instance: Any) -> Mapping[str, Any]:
@@ -621,8 +528,3 @@ class LXDDriver(driver.ComputeDriver):
         encryption: Any = None,
     ) -> None:
         raise exception.InvalidVolume(reason=NO_VOLUMES)
-
-
-def _gpu_ids(record: Mapping[str, Any]) -> list[str]:
-    """Read the identifiers of an instance's GPUs from LXD's record of it."""
-    return [key for key in str(record["config"].get(instances.GPUS, "")).split(",") if key]

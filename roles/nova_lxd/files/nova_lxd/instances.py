@@ -17,7 +17,6 @@ from .errors import LXDError, LXDUnavailable, Unacceptable
 UUID = "user.nova.uuid"
 UNFINISHED = "user.nova.unfinished"  # from the beginning to the end of a spawn
 GPUS = "user.nova.gpus"  # identifiers of the file of GPUs, with commas between
-BEFORE_RESIZE = "user.nova.before_resize"  # what the instance was, as JSON, until the user confirms
 
 # Extra specifications of flavors. The two of a disk are limits of bytes, or of requests, per second.
 NESTING = "lxd:nested_allowed"
@@ -213,31 +212,6 @@ def refuse_flavor(flavor: Any) -> None:
     for size, name in ((flavor.ephemeral_gb, "an ephemeral disk"), (flavor.swap, "a swap disk")):
         if size:
             raise Unacceptable(f"The flavor asks for {name}, but servers here have a root disk only: use another flavor.")
-
-
-def before_resize(record: Mapping[str, Any]) -> str:
-    """Compute what is kept of an instance until its resize is confirmed."""
-    config = {key: value for key, value in record["config"].items() if key in (*LIMIT_KEYS, GPUS) or key.startswith("nvidia.")}
-    devices = {key: value for key, value in record["devices"].items() if key == "root" or key.startswith("gpu")}
-    return json.dumps({"config": config, "devices": devices}, sort_keys=True)
-
-
-def replace(record: Record, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
-    """Give a record other limits, another root disk and other GPUs; its ports and its identity stay."""
-    kept = {key: value for key, value in record["config"].items() if key not in (*LIMIT_KEYS, GPUS) and not key.startswith("nvidia.")}
-    record["config"] = {**kept, **config}
-    ports = {key: value for key, value in record["devices"].items() if key != "root" and not key.startswith("gpu")}
-    record["devices"] = {**ports, **{key: dict(value) for key, value in devices.items()}}
-
-
-def restore(record: Record) -> bool:
-    """Make a record what it was before its resize; False if nothing of it is kept."""
-    kept = record["config"].pop(BEFORE_RESIZE, None)
-    if not kept:
-        return False
-    former = json.loads(kept)
-    replace(record, former["config"], former["devices"])
-    return True
 
 
 def _meta_data(server: Any) -> str:

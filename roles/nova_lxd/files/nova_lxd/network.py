@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+import contextlib
+from typing import Any, Iterable, Iterator
 
+import nova.conf
 import os_vif
+from eventlet import timeout as eventlet_timeout
+from nova import exception
 from nova.network import os_vif_util
+from oslo_log import log
 
 from . import ports
+
+CONF = nova.conf.CONF
+LOG = log.getLogger(__name__)
 
 
 def initialize() -> None:
@@ -63,3 +71,26 @@ def unplug(instance: Any, network_info: Iterable[Any]) -> None:
     server = os_vif_util.nova_to_osvif_instance(instance)
     for vif in network_info:
         os_vif.unplug(os_vif_util.nova_to_osvif_vif(vif), server)
+
+
+@contextlib.contextmanager
+def wired(virtapi: Any, instance: Any, network_info: Iterable[Any]) -> Iterator[None]:
+    """Wait at the end until Neutron says that the ports are wired.
+
+    :raises VirtualInterfaceCreateException: it does not in vif_plugging_timeout seconds, and nova.conf calls that fatal.
+    """
+    events = [("network-vif-plugged", vif["id"]) for vif in network_info if vif.get("active", True) is False]
+    if not (CONF.vif_plugging_timeout and events):
+        yield
+        return
+    try:
+        with virtapi.wait_for_instance_event(instance, events, deadline=CONF.vif_plugging_timeout, error_callback=_not_wired):
+            yield
+    except eventlet_timeout.Timeout:
+        _not_wired("network-vif-plugged", instance)
+
+
+def _not_wired(event: str, instance: Any) -> None:
+    LOG.warning("Neutron did not wire a port: %s", event, instance=instance)
+    if CONF.vif_plugging_is_fatal:
+        raise exception.VirtualInterfaceCreateException()

@@ -1,0 +1,56 @@
+# Made by deephdc.accelerators.
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Another size for an instance, which stays the same one: what it was is kept in LXD until the user confirms."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping
+
+from . import instances
+
+BEFORE = "user.nova.before_resize"  # what the instance was, as JSON
+
+
+def before_resize(record: Mapping[str, Any]) -> str:
+    """Compute what is kept of an instance until its resize is confirmed."""
+    config = {
+        key: value for key, value in record["config"].items() if key in (*instances.LIMIT_KEYS, instances.GPUS) or key.startswith("nvidia.")
+    }
+    devices = {key: value for key, value in record["devices"].items() if key == "root" or key.startswith("gpu")}
+    return json.dumps({"config": config, "devices": devices}, sort_keys=True)
+
+
+def replace(record: instances.Record, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
+    """Give a record other limits, another root disk and other GPUs; its ports and its identity stay."""
+    kept = {
+        key: value
+        for key, value in record["config"].items()
+        if key not in (*instances.LIMIT_KEYS, instances.GPUS) and not key.startswith("nvidia.")
+    }
+    record["config"] = {**kept, **config}
+    ports = {key: value for key, value in record["devices"].items() if key != "root" and not key.startswith("gpu")}
+    record["devices"] = {**ports, **{key: dict(value) for key, value in devices.items()}}
+
+
+def restore(record: instances.Record) -> bool:
+    """Make a record what it was before its resize; False if nothing of it is kept."""
+    kept = record["config"].pop(BEFORE, None)
+    if not kept:
+        return False
+    former = json.loads(kept)
+    replace(record, former["config"], former["devices"])
+    return True
+
+
+def change(record: instances.Record, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
+    """Give a record its new size and keep what it was; a change that is repeated keeps what it was at first."""
+    former = record["config"].get(BEFORE) or before_resize(record)
+    replace(record, config, devices)
+    record["config"][BEFORE] = former
+
+
+def confirm(record: instances.Record) -> None:
+    """Forget what a record was."""
+    record["config"].pop(BEFORE, None)
