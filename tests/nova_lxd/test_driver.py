@@ -19,7 +19,7 @@ from nova.virt import driver as nova_driver
 from nova.virt.nova_lxd import driver as subject
 from nova.virt.nova_lxd import instances as lxd_instances
 from nova.virt.nova_lxd import resize
-from world import CONF, IMAGE, NAME, OTHER, PORT, SERVER, World, flavor, gpu, port, prepared, server
+from world import CONF, IMAGE, NAME, OTHER, PORT, SERVER, World, flavor, gpu, port, prepared, resized, server
 
 
 @pytest.fixture
@@ -233,14 +233,6 @@ def test_the_image_cache_keeps_what_servers_use(world: World) -> None:
         assert world.lxd.images == {}
     finally:
         CONF.clear_override("remove_unused_original_minimum_age_seconds", "image_cache")
-
-
-def resized(world: World, one: t.Any, new: objects.Flavor, *gpus: str) -> None:
-    world.driver.migrate_disk_and_power_off(world.context, one, CONF.my_ip, new, network_model.NetworkInfo([]))
-    one.flavor = new
-    image = objects.ImageMeta()
-    allocations = world.allocation(*gpus)
-    world.driver.finish_migration(world.context, None, one, "{}", network_model.NetworkInfo([]), image, True, allocations)
 
 
 def test_a_resize_on_the_host_is_confirmed(world: World) -> None:

@@ -146,6 +146,14 @@ def port(kind: str = "bridge", uuid: str = PORT, active: bool = False) -> networ
     )
 
 
+def resized(world: World, one: t.Any, new: objects.Flavor, *gpus: str) -> None:
+    world.driver.migrate_disk_and_power_off(world.context, one, CONF.my_ip, new, network_model.NetworkInfo([]))
+    one.flavor = new
+    image = objects.ImageMeta()
+    allocations = world.allocation(*gpus)
+    world.driver.finish_migration(world.context, None, one, "{}", network_model.NetworkInfo([]), image, True, allocations)
+
+
 @contextlib.contextmanager
 def prepared(lxd: t.Any, socket: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **options: t.Any) -> t.Iterator[World]:
     """A host whose nova-compute is about to start."""
