@@ -176,6 +176,24 @@ def test_a_spawn_that_was_killed_can_be_repeated(world: World) -> None:
     assert world.record["status"] == "Running"
 
 
+def test_a_rebuild_that_can_not_end_well_does_not_begin(world: World) -> None:
+    world.write_gpus(gpu("a"))
+    one = server()
+    world.spawn(one, "a")
+    arguments = {"injected_files": [], "admin_password": None, "allocations": {}, "bdms": [], "detach_block_devices": None}
+    arguments["attach_block_devices"] = None
+    world.images[OTHER] = b"QFI\xfb" + b"\0" * 600
+    with pytest.raises(exception.ImageUnacceptable):
+        world.driver.rebuild(context=world.context, instance=one, image_meta=objects.ImageMeta(id=OTHER), **arguments)
+    world.images[OTHER] = world.images[IMAGE]
+    with pytest.raises(NotImplementedError):  # Nova goes on by destroy and spawn
+        world.driver.rebuild(context=world.context, instance=one, image_meta=objects.ImageMeta(id=OTHER), **arguments)
+    world.write_gpus(gpu("a", lost="gone."))
+    with pytest.raises(exception.InstancePowerOnFailure, match="gone"):
+        world.driver.rebuild(context=world.context, instance=one, image_meta=objects.ImageMeta(id=OTHER), **arguments)
+    assert world.record["status"] == "Running"
+
+
 def test_the_config_drive_has_the_servers_metadata(world: World) -> None:
     one = server(config_drive="True")
     world.spawn(one, ports=network_model.NetworkInfo([port()]))

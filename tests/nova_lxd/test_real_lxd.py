@@ -153,7 +153,9 @@ def test_a_root_file_system_becomes_a_server_with_its_own_name(world: World) -> 
     one = server()
     image = objects.ImageMeta(id=OTHER, properties=objects.ImageMetaProps())
     world.driver.spawn(world.context, one, image, [], None, world.allocation(), network_info=NONE)
-    assert f"init: {NAME} boots" in console(world, one, "init: ready")
+    console(world, one, "init: ready")
+    with world.driver.lxd._response("GET", ("instances", NAME, "files"), "path=/etc/hostname", None, {}) as response:
+        assert response.read() == b"web\n"
 
 
 def test_images_are_removed_when_no_server_uses_them(world: World) -> None:

@@ -62,7 +62,9 @@ def test_a_root_file_system_gets_metadata(lxd: FakeLXD, images: Images, tmp_path
         assert b'"architecture": "x86_64"' in metadata
         assert b'"creation_date": 0' not in metadata, "LXD refuses it"
         template = t.cast(t.IO[bytes], archive.extractfile("templates/hostname.tpl")).read()
-        assert template == b"{{ container.name }}\n", "servers would have the name of the host that built the image"
+        assert template == b'{{ config_get("user.nova.hostname", container.name) }}\n', (
+            "servers would have the name of the host that built the image"
+        )
 
 
 def test_metadata_is_found_in_compressed_images(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:

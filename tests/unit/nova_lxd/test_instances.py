@@ -138,6 +138,7 @@ def test_a_servers_configuration() -> None:
         "limits.memory": "512MiB",
         "boot.autostart": "false",
         "user.user-data": "#cloud-config\n",
+        "user.nova.hostname": "web",
         UUID: "u-1",
     }
 

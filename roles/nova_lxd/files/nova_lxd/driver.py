@@ -197,8 +197,7 @@ class LXDDriver(driver.ComputeDriver):
         instances.refuse_flavor(instance.flavor)
         given = self.gpus.allocated(allocations)
         self._remove_unfinished(instance)
-        reference = image_meta.id if image_meta.obj_attr_is_set("id") and image_meta.id else instance.image_ref
-        self._ensure_image(context, reference)
+        reference = self._ensure_image_of(context, instance, image_meta)
         try:
             self.instances.create(
                 instance.name,
@@ -227,11 +226,27 @@ class LXDDriver(driver.ComputeDriver):
                 except Exception:
                     LOG.exception("The failed spawn was not cleaned up; the next start of nova-compute does it", instance=instance)
 
+    @_in_words_of_nova
+    def rebuild(self, context: Any, instance: Any, image_meta: Any, *ignored: Any, **ignored_too: Any) -> None:
+        """Refuse what can't be built again while the server is still there; Nova does the rest by destroy and spawn."""
+        instances.refuse_flavor(instance.flavor)
+        record = self.instances.find(instance.name, instance.uuid)
+        if record:
+            gpus.refuse_lost(record)
+        self._ensure_image_of(context, instance, image_meta)
+        raise NotImplementedError
+
     def _remove_unfinished(self, instance: Any) -> None:
         """Remove what an earlier spawn of the server left, which has never been handed over."""
         record = self.instances.find(instance.name, instance.uuid)
         if record and instances.UNFINISHED in record["config"]:
             self._remove(instance)
+
+    def _ensure_image_of(self, context: Any, instance: Any, image_meta: Any) -> str:
+        """Give LXD the image of a server, and return its identifier in Glance."""
+        reference = str(image_meta.id if image_meta.obj_attr_is_set("id") and image_meta.id else instance.image_ref)
+        self._ensure_image(context, reference)
+        return reference
 
     def _ensure_image(self, context: Any, reference: str) -> bool:
         @utils.synchronized(f"nova-lxd-image-{reference}")

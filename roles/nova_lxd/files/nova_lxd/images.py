@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 
 from .client import NOT_FOUND, Client
 from .errors import LXDError, Unacceptable
+from .instances import HOSTNAME
 
 PROPERTY = "nova.image"  # the mark of the images that the driver put into LXD
 SQUASHFS = b"hsqs"
@@ -150,7 +151,7 @@ def made_metadata(path: str, architecture: str) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         _add(archive, "metadata.yaml", json.dumps(metadata, sort_keys=True).encode())
-        _add(archive, "templates/hostname.tpl", b"{{ container.name }}\n")
+        _add(archive, "templates/hostname.tpl", f'{{{{ config_get("{HOSTNAME}", container.name) }}}}\n'.encode())
     return buffer.getvalue()
 
 

@@ -16,6 +16,7 @@ from .errors import LXDError, LXDUnavailable, Unacceptable
 
 UUID = "user.nova.uuid"
 UNFINISHED = "user.nova.unfinished"  # from the beginning to the end of a spawn
+HOSTNAME = "user.nova.hostname"  # for the template of a root file system's image
 GPUS = "user.nova.gpus"  # identifiers of the file of GPUs, with commas between
 
 # Extra specifications of flavors. The two of a disk are limits of bytes, or of requests, per second.
@@ -173,6 +174,7 @@ def configuration(server: Any) -> dict[str, str]:
         # Nova starts servers after a host's boot: it knows which ones should run.
         "boot.autostart": "false",
         "user.meta-data": _meta_data(server),
+        HOSTNAME: server.hostname or server.name,
         UUID: server.uuid,
     }
     user_data = _text_of(server.user_data)
