@@ -132,6 +132,17 @@ def test_a_hard_reboot_takes_the_ports_of_now(world: World) -> None:
     assert [key for key in world.record["devices"] if key.startswith("port-")] == [f"port-{OTHER}"]
 
 
+def test_a_console_begins_with_the_servers_start(world: World) -> None:
+    one = server()
+    world.spawn(one)
+    world.lxd.consoles[NAME] = b"booted\n"
+    assert [world.driver.get_console_output(world.context, one) for _ in range(2)] == [b"booted\n"] * 2
+    world.driver.reboot(world.context, one, network_model.NetworkInfo([]), "HARD")
+    assert world.driver.get_console_output(world.context, one) == b""
+    world.driver.destroy(world.context, one, network_model.NetworkInfo([]))
+    assert [path.name for path in Path(CONF.instances_path).iterdir() if path.is_dir()] == []
+
+
 def test_interfaces_come_and_go(world: World) -> None:
     one = server()
     world.spawn(one, ports=network_model.NetworkInfo([port()]))

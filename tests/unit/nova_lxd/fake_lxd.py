@@ -41,6 +41,7 @@ class FakeLXD:
         self.files: dict[tuple[str, str], tuple[str, str, bytes]] = {}  # by instance and path: type, mode, content
         self.snapshots: dict[str, list[str]] = {}
         self.consoles: dict[str, bytes] = {}
+        self.read_until: dict[str, int] = {}  # bytes of the console
         self.requests: list[tuple[str, str]] = []
         self.refusals: list[tuple[str, str, int, str]] = []  # method, pattern of the path, code, text: once
         self.failures: list[tuple[str, str, str]] = []  # method, pattern of the path, text of the failed operation: once
@@ -180,9 +181,7 @@ class FakeLXD:
         if kind == ("PUT", "instances", "state"):
             return self.start_operation(f"{data['action']} of instance", lambda: self._state(record, data), name, failure)
         if kind == ("GET", "instances", "console"):
-            if name not in self.consoles:
-                raise Refusal(404, "not found")
-            return self.consoles[name]
+            return self._console(record)
         if kind[2] == "files":
             return self._files(kind[0], name, query["path"][0], headers, body)
         if kind == ("GET", "instances", "snapshots"):
@@ -195,14 +194,24 @@ class FakeLXD:
             return self.start_operation("Deleting snapshot", lambda: self.snapshots[name].remove(parts[3]), name, failure)
         raise Refusal(404, "not found")
 
+    def _console(self, record: Json) -> bytes:
+        """What was not read yet of a container that runs; all of one that does not."""
+        name = record["name"]
+        text = self.consoles.get(name, b"")
+        if record["status"] == "Running":
+            text, self.read_until[name] = text[self.read_until.get(name, 0) :], len(text)
+        if not text:
+            raise Refusal(500, "open : no such file or directory")
+        return text
+
     def _create(self, data: Json, failure: str) -> Json:
-        if data["name"] in self.instances:
-            raise Refusal(409, "Instance already exists")
         if data["source"]["alias"] not in self.aliases:
             raise Refusal(404, "Image alias not found")
         self.images[self.aliases[data["source"]["alias"]]]["last_used_at"] = stamp()
 
         def work() -> None:
+            if data["name"] in self.instances:
+                raise Refusal(400, 'Failed creating instance record: This "instances" entry already exists')
             self.add(data["name"], data["config"], devices=data["devices"])
 
         return self.start_operation("Creating instance", work, data["name"], failure)

@@ -101,13 +101,39 @@ def test_a_config_drive_is_a_folder_for_root_alone(lxd: FakeLXD, client: Client)
     }
 
 
-def test_the_console_says_what_the_host_knows(lxd: FakeLXD, client: Client) -> None:
+def test_the_console_says_what_the_host_knows(lxd: FakeLXD, client: Client, tmp_path: Path) -> None:
     lxd.add("one", {UUID: "u-1"})
-    assert console.output(client, "one", []) == b""
+    folder = str(tmp_path / "u-1")
+    assert console.output(client, "one", False, folder, []) == b""
+    assert console.output(client, "one", False, folder, ["The GPU a is lost: gone."]) == b"\n[host] The GPU a is lost: gone."
+
+
+def test_lines_of_the_console_can_be_read_twice(lxd: FakeLXD, client: Client, tmp_path: Path) -> None:
+    record = lxd.add("one", {UUID: "u-1"}, status="Running")
+    folder = str(tmp_path / "u-1")
+    lxd.consoles["one"] = b"first\n"
+    assert [console.output(client, "one", True, folder, []) for _ in range(2)] == [b"first\n"] * 2
+    lxd.consoles["one"] += b"second\n"
+    assert [console.output(client, "one", True, folder, []) for _ in range(2)] == [b"first\nsecond\n"] * 2
+    record["status"] = "Stopped"
+    assert console.output(client, "one", False, folder, []) == b"first\nsecond\n"
+    console.forget(folder)
+    console.forget(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_console_is_its_end(lxd: FakeLXD, client: Client, tmp_path: Path) -> None:
+    lxd.add("one", {UUID: "u-1"}, status="Running")
     lxd.consoles["one"] = b"x" * (console.LIMIT + 5) + b"ready"
-    text = console.output(client, "one", ["The GPU a is lost: gone."])
-    assert text.endswith(b"ready\n[host] The GPU a is lost: gone.")
-    assert console.output(client, "one", []) == lxd.consoles["one"][-console.LIMIT :]
+    assert console.output(client, "one", True, str(tmp_path / "u-1"), []) == lxd.consoles["one"][-console.LIMIT :]
+    assert (tmp_path / "u-1" / console.FILE).stat().st_size == console.LIMIT
+
+
+def test_another_problem_of_the_console_is_not_hidden(lxd: FakeLXD, client: Client, tmp_path: Path) -> None:
+    lxd.add("one", {UUID: "u-1"}, status="Running")
+    lxd.refusals.append(("GET", "/console", 500, "Failed to read"))
+    with pytest.raises(LXDError, match="Failed to read"):
+        console.output(client, "one", True, str(tmp_path), [])
 
 
 def vif(kind: str, **values: t.Any) -> t.Any:

@@ -10,6 +10,7 @@ remembered here that a restart would lose, apart from which provider of Placemen
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 import time
 from typing import Any, Callable, ClassVar, Mapping, Sequence
@@ -293,6 +294,7 @@ class LXDDriver(driver.ComputeDriver):
         self.cleanup(context, instance, network_info, block_device_info, destroy_disks)
 
     def _remove(self, instance: Any) -> None:
+        console.forget(_folder(instance))
         self.instances.settle(instance.name)
         if self.instances.find(instance.name, instance.uuid) is None:
             LOG.info("The instance is gone already", instance=instance)
@@ -331,6 +333,7 @@ class LXDDriver(driver.ComputeDriver):
 
     def _start(self, instance: Any, network_info: Any) -> None:
         network.plug_before_start(instance, network_info)
+        console.forget(_folder(instance))
         self.instances.start(instance.name)
         network.plug_after_start(instance, network_info)
 
@@ -491,7 +494,12 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def get_console_output(self, context: Any, instance: Any) -> bytes:
-        return console.output(self.lxd, instance.name, gpus.lost(self._record(instance)))
+        @utils.synchronized(f"nova-lxd-console-{instance.uuid}")
+        def read() -> bytes:
+            record = self._record(instance)
+            return console.output(self.lxd, instance.name, record["status"] == "Running", _folder(instance), gpus.lost(record))
+
+        return bytes(read())
 
     # Ports
 
@@ -543,3 +551,8 @@ class LXDDriver(driver.ComputeDriver):
         encryption: Any = None,
     ) -> None:
         raise exception.InvalidVolume(reason=NO_VOLUMES)
+
+
+def _folder(instance: Any) -> str:
+    """Name the folder of what the driver keeps of a server."""
+    return os.path.join(CONF.instances_path, str(instance.uuid))
