@@ -4,6 +4,7 @@
 
     NOVA_LXD_SOCKET=... NOVA_LXD_UNIFIED=... NOVA_LXD_ROOT=... VENV/bin/pytest tests/nova_lxd/test_real_lxd.py
 
+NOVA_LXD_EXEC, if it is set, is a command that runs a shell line on that host (docker exec NAME sh -c); it stops and kills LXD.
 The socket is that of an LXD with a pool named default and a bridge brq1, on a host that has two character devices,
 /dev/nvidia0 and /dev/nvidia1. The images are a small one of LXD's and a root file system; their init stops by SIGPWR and writes to
 the console whether it can open its GPU. In the place of a GPU there is a character device: LXD's type gpu needs a graphics card.
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import subprocess
 import time
 import typing as t
 from pathlib import Path
@@ -27,6 +30,8 @@ from world import CONF, IMAGE, NAME, OTHER, PORT, SERVER, World, flavor, port, p
 
 SOCKET = os.environ.get("NOVA_LXD_SOCKET", "")
 pytestmark = pytest.mark.skipif(not SOCKET, reason="because no real LXD is named in NOVA_LXD_SOCKET")
+EXEC = os.environ.get("NOVA_LXD_EXEC", "")
+needs_exec = pytest.mark.skipif(not EXEC, reason="because no way to stop LXD is named in NOVA_LXD_EXEC")
 NONE = network_model.NetworkInfo([])
 
 
@@ -238,3 +243,61 @@ def test_resources_are_those_of_the_host(world: World) -> None:
     assert found["memory_mb"] > 1000
     assert found["local_gb"] > 0
     assert found["hypervisor_version"] >= 5000000
+
+
+def on_the_host(line: str) -> str:
+    return subprocess.run([*shlex.split(EXEC), line], check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+
+
+@needs_exec
+def test_an_lxd_that_hangs_is_said_and_ends_no_server(world: World) -> None:
+    one = server()
+    world.spawn(one)
+    init = world.driver.lxd.get("instances", NAME, "state")["pid"]
+    world.driver.lxd.timeout = 2
+    on_the_host("kill -STOP $(systemctl show -p MainPID --value lxd)")
+    try:
+        for call in (
+            lambda: world.driver.get_info(one),
+            lambda: world.driver.destroy(world.context, one, NONE),
+            lambda: world.driver.get_available_resource(CONF.host),
+        ):
+            begin = time.monotonic()
+            with pytest.raises(exception.HypervisorUnavailable, match="did not answer in 2 seconds"):
+                call()
+            assert time.monotonic() - begin < 10
+        assert world.service.disabled
+    finally:
+        on_the_host("kill -CONT $(systemctl show -p MainPID --value lxd)")
+    world.driver.get_available_resource(CONF.host)
+    assert not world.service.disabled
+    assert world.driver.lxd.get("instances", NAME, "state")["pid"] == init
+
+
+@needs_exec
+def test_a_killed_lxd_ends_no_server(world: World) -> None:
+    one = server()
+    world.spawn(one)
+    init = world.driver.lxd.get("instances", NAME, "state")["pid"]
+    on_the_host("kill -KILL $(systemctl show -p MainPID --value lxd)")
+    world.driver.init_host(CONF.host)
+    assert world.driver.get_info(one).state == power_state.RUNNING
+    assert world.driver.lxd.get("instances", NAME, "state")["pid"] == init
+
+
+@needs_exec
+def test_an_lxd_that_is_killed_within_a_spawn_leaves_nothing(world: World) -> None:
+    one = server()
+    world.driver.cache_image(world.context, IMAGE)
+    body = {"name": NAME, "profiles": [], "source": {"type": "image", "alias": IMAGE}}
+    body.update(
+        config={lxd_instances.UUID: SERVER, lxd_instances.UNFINISHED: "true"},
+        devices={"root": {"type": "disk", "path": "/", "pool": "default"}},
+    )
+    with world.driver.lxd._response("POST", ("instances",), "", json.dumps(body).encode(), {}) as response:
+        assert response.status == 202
+    on_the_host("kill -KILL $(systemctl show -p MainPID --value lxd)")
+    world.driver.init_host(CONF.host)
+    assert world.driver.list_instances() == []
+    world.spawn(one)
+    assert world.driver.get_info(one).state == power_state.RUNNING
