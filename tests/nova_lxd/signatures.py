@@ -45,17 +45,17 @@ def problem(base: inspect.Signature, mine: inspect.Signature) -> str:
 
 def problems(driver: type, base: type) -> list[str]:
     """All methods that do not fit."""
-    found = []
+    misfits = []
     for name, method in vars(driver).items():
         if name.startswith("_") or not callable(method):
             continue
         if not hasattr(base, name):
-            found.append(f"{name}: Nova never calls it")
+            misfits.append(f"{name}: Nova never calls it")
             continue
         said = problem(inspect.signature(getattr(base, name)), inspect.signature(method))
         if said:
-            found.append(f"{name}: {said}")
-    return found
+            misfits.append(f"{name}: {said}")
+    return misfits
 
 
 def main() -> int:
@@ -66,10 +66,10 @@ def main() -> int:
     if sys.argv[1:]:
         nova.virt.__path__.append(sys.argv[1])
     driver = importlib.import_module("nova.virt.nova_lxd.driver").LXDDriver
-    found = problems(driver, nova.virt.driver.ComputeDriver)
+    misfits = problems(driver, nova.virt.driver.ComputeDriver)
     compared = [name for name, method in vars(driver).items() if not name.startswith("_") and callable(method)]
-    print("\n".join([f"Nova {importlib.metadata.version('nova')}: {len(compared)} methods compared, {len(found)} do not fit", *found]))
-    return bool(found)
+    print("\n".join([f"Nova {importlib.metadata.version('nova')}: {len(compared)} methods compared, {len(misfits)} do not fit", *misfits]))
+    return bool(misfits)
 
 
 if __name__ == "__main__":

@@ -420,8 +420,8 @@ def test_novas_start_does_not_wait_for_ever(world: World) -> None:
 
 
 def test_resources_are_what_nova_stores(world: World) -> None:
-    found = world.driver.get_available_resource(CONF.host)
-    assert {key: found[key] for key in ("vcpus", "memory_mb", "hypervisor_type", "hypervisor_version", "hypervisor_hostname")} == {
+    resources = world.driver.get_available_resource(CONF.host)
+    assert {key: resources[key] for key in ("vcpus", "memory_mb", "hypervisor_type", "hypervisor_version", "hypervisor_hostname")} == {
         "vcpus": 8,
         "memory_mb": 32768,
         "hypervisor_type": "lxd",
@@ -429,7 +429,7 @@ def test_resources_are_what_nova_stores(world: World) -> None:
         "hypervisor_hostname": "gpu1",
     }
     node = objects.ComputeNode()
-    node.update_from_virt_driver(found)
+    node.update_from_virt_driver(resources)
     assert node.vcpus == 8
 
 

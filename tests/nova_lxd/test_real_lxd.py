@@ -238,11 +238,11 @@ def test_a_start_that_lxd_refuses_leaves_nothing(world: World) -> None:
 
 
 def test_resources_are_those_of_the_host(world: World) -> None:
-    found = world.driver.get_available_resource(CONF.host)
-    assert found["vcpus"] > 0
-    assert found["memory_mb"] > 1000
-    assert found["local_gb"] > 0
-    assert found["hypervisor_version"] >= 5000000
+    resources = world.driver.get_available_resource(CONF.host)
+    assert resources["vcpus"] > 0
+    assert resources["memory_mb"] > 1000
+    assert resources["local_gb"] > 0
+    assert resources["hypervisor_version"] >= 5000000
 
 
 def on_the_host(line: str) -> str:
@@ -272,6 +272,15 @@ def test_an_lxd_that_hangs_is_said_and_ends_no_server(world: World) -> None:
     world.driver.get_available_resource(CONF.host)
     assert not world.service.disabled
     assert world.driver.lxd.get("instances", NAME, "state")["pid"] == init
+
+
+@needs_exec
+def test_a_server_can_not_make_itself_the_other_gpu(world: World) -> None:
+    world.spawn(server(), "0000:40:00.0")
+    assert on_the_host(f"lxc exec {NAME} -- /bin/sh -c 'ls /dev/nvidia*; mknod /tmp/other c 1 7 2>&1 || true'").splitlines() == [
+        "/dev/nvidia0",
+        "mknod: /tmp/other: Operation not permitted",
+    ]
 
 
 @needs_exec

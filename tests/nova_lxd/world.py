@@ -79,9 +79,9 @@ class World:
         return {OTHER: {"resources": {"VCPU": 1}}, **{uuid: {"resources": {"CUSTOM_GPU_A100": 1}} for uuid in providers}}
 
     def server_of(self, context: t.Any, uuid: str, expected_attrs: t.Any) -> t.Any:
-        found = types.SimpleNamespace(metadata=self.metadata.get(uuid, {}))
-        found.save = lambda: self.metadata.update({uuid: found.metadata})
-        return found
+        instance = types.SimpleNamespace(metadata=self.metadata.get(uuid, {}))
+        instance.save = lambda: self.metadata.update({uuid: instance.metadata})
+        return instance
 
     def spawn(self, server: t.Any, *gpus: str, ports: t.Any = None, **arguments: t.Any) -> None:
         image = objects.ImageMeta(id=IMAGE, properties=objects.ImageMetaProps())

@@ -382,17 +382,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             if refusal:
                 raise Refusal(refusal[2], refusal[3])
-            found = lxd.serve(self.command, parts, parse_qs(target.query), self.headers, body, failure[2] if failure else "")
+            answer = lxd.serve(self.command, parts, parse_qs(target.query), self.headers, body, failure[2] if failure else "")
         except Refusal as error:
             self._send(error.code, {"type": "error", "error": str(error), "error_code": error.code})
             return
-        if isinstance(found, bytes):
-            self._send(200, found)
-        elif isinstance(found, dict) and "done" in found:
-            self._send(202, {"type": "async", "operation": f"/1.0/operations/{found['id']}", "metadata": public(found)})
+        if isinstance(answer, bytes):
+            self._send(200, answer)
+        elif isinstance(answer, dict) and "done" in answer:
+            self._send(202, {"type": "async", "operation": f"/1.0/operations/{answer['id']}", "metadata": public(answer)})
         else:
             etag = lxd.etag(parts[1]) if parts[:1] == ["instances"] and len(parts) == 2 else ""
-            self._send(200, {"type": "sync", "status_code": 200, "metadata": found}, etag)
+            self._send(200, {"type": "sync", "status_code": 200, "metadata": answer}, etag)
 
     def _send(self, status: int, content: t.Any, etag: str = "") -> None:
         data = content if isinstance(content, bytes) else json.dumps(content).encode()

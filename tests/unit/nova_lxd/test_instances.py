@@ -34,7 +34,7 @@ def server(**changes: t.Any) -> t.Any:
     return types.SimpleNamespace(**{**values, **changes})
 
 
-def test_others_on_this_lxd_are_none_of_novas(lxd: FakeLXD, instances: Instances) -> None:
+def test_other_instances_are_left_out(lxd: FakeLXD, instances: Instances) -> None:
     lxd.add("i-1", {UUID: "u-1"})
     lxd.add("private", {})
     assert [record["name"] for record in instances.all()] == ["i-1"]

@@ -60,7 +60,7 @@ def test_a_snapshot_is_read_and_nothing_of_it_stays(lxd: FakeLXD, client: Client
     assert lxd.instances["one"]["status"] == "Running"
 
 
-def test_nothing_stays_of_a_snapshot_that_nobody_could_store(lxd: FakeLXD, client: Client) -> None:
+def test_nothing_stays_of_a_snapshot_that_was_not_stored(lxd: FakeLXD, client: Client) -> None:
     lxd.add("one", {UUID: "u-1"})
     with pytest.raises(ZeroDivisionError), snapshots.exported(client, "one", "glance-9"):
         raise ZeroDivisionError
@@ -156,8 +156,8 @@ def test_a_new_interface_takes_the_first_free_name() -> None:
 
 
 def test_resources_are_in_novas_units(client: Client) -> None:
-    found = host.resources(client, "default")
-    assert {key: found[key] for key in ("vcpus", "memory_mb", "local_gb", "local_gb_used", "disk_available_least")} == {
+    resources = host.resources(client, "default")
+    assert {key: resources[key] for key in ("vcpus", "memory_mb", "local_gb", "local_gb_used", "disk_available_least")} == {
         "vcpus": 8,
         "memory_mb": 32768,
         "local_gb": 100,

@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""LXD's REST interface over its unix socket: what the driver needs of it, with the standard library only.
+"""LXD's REST interface over its unix socket, with the standard library only.
 
 Every request has a time limit, so a daemon that hangs does not hang its caller.
 Source: https://documentation.ubuntu.com/lxd/en/stable-5.0/rest-api/
@@ -101,18 +101,18 @@ class Client:
             # LXD answers after this time at the latest, also if the operation still runs: well before a silence is too long.
             step = max(1, int(min(self.timeout / 2, deadline - time.monotonic())))
             try:
-                found = self.get("operations", operation, "wait", query=f"timeout={step}")
+                state = self.get("operations", operation, "wait", query=f"timeout={step}")
             except LXDError as error:
                 if error.code == NOT_FOUND:
                     raise LXDUnavailable(f"LXD forgot the operation {operation} before its end was seen.") from error
                 raise
-            code = int(found["status_code"])
+            code = int(state["status_code"])
             if code == SUCCESS:
-                return found.get("metadata")
+                return state.get("metadata")
             if code > SUCCESS:
-                raise LXDError(code, str(found.get("err") or found.get("status")))
+                raise LXDError(code, str(state.get("err") or state.get("status")))
             if time.monotonic() >= deadline:
-                raise LXDUnavailable(f"LXD did not end the operation {found.get('description') or operation!r} in {seconds:.0f} seconds.")
+                raise LXDUnavailable(f"LXD did not end the operation {state.get('description') or operation!r} in {seconds:.0f} seconds.")
 
     @contextlib.contextmanager
     def stream(self, *url: str) -> Iterator[http.client.HTTPResponse]:

@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata for a server that has no metadata service to ask: files in the instance, where cloud-init looks for them.
+"""Metadata for a server that has no metadata service to ask: a config drive.
 
 A container has no drive. cloud-init reads the same files from the seed folder of its source ConfigDrive.
 """
@@ -19,7 +19,7 @@ FOLDER = "/var/lib/cloud/seed/config_drive"
 
 
 def write(client: Client, name: str, files: Iterable[tuple[str, object]]) -> None:
-    """Put the files into an instance, which may be stopped; only its root may read them.
+    """Put files that only root may read into an instance, which may be stopped.
 
     :arg files: paths below the folder, and contents as bytes or text.
     :raises LXDError: LXD can't write into the instance.

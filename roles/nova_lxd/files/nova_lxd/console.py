@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a server's owner reads as its console: LXD's record of it, and what is wrong with its GPUs.
+"""What a server's owner reads as its console, and what is wrong with its GPUs.
 
 LXD gives each line of a running container once, so what was read is kept in a file, from a start to the next. Of a stopped one it
 gives all since its last start.

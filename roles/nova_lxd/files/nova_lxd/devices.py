@@ -1,9 +1,9 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs of this host, as the role nova_lxd writes them from the accelerators of the host, and LXD's devices for them.
+"""The GPUs of this host, in a file of their role, and LXD's devices for them.
 
-The file is JSON, an object with two keys:
+The role writes it from the accelerators of the host. The file is JSON, an object with two keys:
 
 version: 1
 devices: a list of objects, one for each GPU, or for each MIG instance of a divided one, with these keys
@@ -68,16 +68,16 @@ def read(path: str) -> dict[str, Gpu]:
         raise InvalidInventory(f"{path} can't be read: {error}.") from error
     if not isinstance(content, dict) or content.get("version") != 1 or not isinstance(content.get("devices"), list):
         raise InvalidInventory(f"{path} must be an object with the version 1 and a list of devices.")
-    found: dict[str, Gpu] = {}
+    gpus: dict[str, Gpu] = {}
     for number, entry in enumerate(content["devices"]):
         try:
             gpu = _gpu(entry)
-            if gpu.id in found:
+            if gpu.id in gpus:
                 raise ValueError(f"its id {gpu.id} is there twice")
         except ValueError as error:
             raise InvalidInventory(f"Device {number} in {path} is invalid: {error}.") from error
-        found[gpu.id] = gpu
-    return found
+        gpus[gpu.id] = gpu
+    return gpus
 
 
 def _gpu(entry: Any) -> Gpu:
@@ -120,13 +120,16 @@ def instance_devices(gpus: Iterable[Gpu]) -> dict[str, dict[str, str]]:
 
 
 def instance_configuration(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Compute what an instance with these GPUs needs besides the devices; nothing if it has no GPU."""
+    """Compute what an instance with these GPUs needs besides the devices."""
     if any(gpu.nvidia_runtime for gpu in gpus):
         return {"nvidia.runtime": "true", "nvidia.driver.capabilities": "compute,utility"}
     return {}
 
 
 def why_lost(ids: Iterable[str], gpus: Mapping[str, Gpu]) -> list[str]:
-    """Say for each lost GPU of an instance why it is; one that the file has no more is lost too."""
+    """Say for each lost GPU of an instance why it is.
+
+    One that the file does not have any more is lost too.
+    """
     sentences = [gpus[key].why_lost() if key in gpus else f"The GPU {key} is lost: the host does not have it any more." for key in ids]
     return [sentence for sentence in sentences if sentence]

@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's driver for LXD: what nova.virt.driver.ComputeDriver asks for, by the modules beside this one.
+"""What nova.virt.driver.ComputeDriver asks for, by the modules beside this one.
 
 It fits Nova 26 and 31; a test compares each method with the Nova that is installed. LXD's instances hold the state: nothing is
 remembered here that a restart would lose, apart from which provider of Placement is which GPU, and that is read every minute.
@@ -88,7 +88,7 @@ class LXDDriver(driver.ComputeDriver):
             LOG.warning(sentence)
 
     def _wait_for_lxd(self) -> str:
-        """Wait until LXD answers, which after a boot may be later than Nova, and read its architecture."""
+        """Wait for LXD, which may start later than Nova, and read its architecture."""
         deadline = time.monotonic() + CONF.lxd.start_patience
         while True:
             try:
@@ -111,16 +111,19 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def get_available_resource(self, nodename: str) -> dict[str, Any]:
-        """Read the host's resources; Nova asks every minute, so this also notices an LXD that hangs."""
+        """Read the host's resources.
+
+        Nova asks every minute, so this also notices an LXD that hangs.
+        """
         try:
-            found = host.resources(self.lxd, CONF.lxd.pool)
+            resources = host.resources(self.lxd, CONF.lxd.pool)
         except LXDUnavailable as error:
             service.report(CONF.host, self.virtapi, str(error))
             raise
         service.report(CONF.host, self.virtapi, "")
         architecture = fields.Architecture.canonicalize(self.architecture)
         return {
-            **found,
+            **resources,
             "hypervisor_hostname": nodename,
             "cpu_info": jsonutils.dumps({"arch": architecture}),
             "numa_topology": None,
@@ -130,9 +133,9 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def update_provider_tree(self, provider_tree: Any, nodename: str, allocations: Any = None) -> None:
-        found = host.resources(self.lxd, CONF.lxd.pool)
+        resources = host.resources(self.lxd, CONF.lxd.pool)
         ratios = self._get_allocation_ratios(provider_tree.data(nodename).inventory)
-        totals = {orc.VCPU: found["vcpus"], orc.MEMORY_MB: found["memory_mb"], orc.DISK_GB: found["local_gb"]}
+        totals = {orc.VCPU: resources["vcpus"], orc.MEMORY_MB: resources["memory_mb"], orc.DISK_GB: resources["local_gb"]}
         reserved = {
             orc.VCPU: CONF.reserved_host_cpus,
             orc.MEMORY_MB: CONF.reserved_host_memory_mb,
@@ -229,7 +232,10 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def rebuild(self, context: Any, instance: Any, image_meta: Any, *ignored: Any, **ignored_too: Any) -> None:
-        """Refuse what can't be built again while the server is still there; Nova does the rest by destroy and spawn."""
+        """Refuse what can't be built again while the server is still there.
+
+        Nova does the rest by destroy and spawn, as NotImplementedError asks it to.
+        """
         instances.refuse_flavor(instance.flavor)
         record = self.instances.find(instance.name, instance.uuid)
         if record:
@@ -238,7 +244,7 @@ class LXDDriver(driver.ComputeDriver):
         raise NotImplementedError
 
     def _remove_unfinished(self, instance: Any) -> None:
-        """Remove what an earlier spawn of the server left, which has never been handed over."""
+        """Remove what an earlier spawn of the server left; it was never handed over."""
         record = self.instances.find(instance.name, instance.uuid)
         if record and instances.UNFINISHED in record["config"]:
             self._remove(instance)
@@ -283,9 +289,10 @@ class LXDDriver(driver.ComputeDriver):
         destroy_disks: bool = True,
         destroy_secrets: bool = True,
     ) -> None:
-        """Remove a server. What is gone already is fine, and so is what bears its name but is another's.
+        """Remove a server, unless it is gone already.
 
-        Nova also calls this for a resize that is reverted; the instance is the same before and after, so it is only stopped.
+        What bears its name but is another's is left alone. Nova also calls this for a resize that is reverted; the instance is
+        the same before and after, so it is only stopped.
         """
         if destroy_disks and instance.task_state != task_states.RESIZE_REVERTING:
             self._remove(instance)
@@ -382,7 +389,10 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def resume_state_on_host_boot(self, context: Any, instance: Any, network_info: Any, *ignored: Any, **ignored_too: Any) -> None:
-        """Start a server that ran before the host's boot. Nova 26 and 31 give devices and shares in another order; neither is used."""
+        """Start a server that ran before the host's boot.
+
+        Nova 26 and 31 give devices and shares in another order; neither is used.
+        """
         record = self._record(instance)
         if record["status"] != "Running":
             gpus.refuse_lost(record)
@@ -402,7 +412,10 @@ class LXDDriver(driver.ComputeDriver):
         timeout: int = 0,
         retry_interval: int = 0,
     ) -> str:
-        """Stop a server before its resize. Whatever is not possible is refused first, and the server runs on."""
+        """Stop a server before its resize.
+
+        Whatever is not possible is refused first, and the server runs on.
+        """
         try:
             instances.refuse_flavor(flavor)
             if dest != self.get_host_ip_addr():
@@ -523,7 +536,10 @@ class LXDDriver(driver.ComputeDriver):
 
     @_in_words_of_nova
     def plug_vifs(self, instance: Any, network_info: Any) -> None:
-        """Plug the ports again, as Nova does for each server when it starts; a stopped one has no interfaces yet."""
+        """Plug the ports again, as Nova does for each server when it starts.
+
+        A stopped server has no interfaces yet.
+        """
         network.plug_before_start(instance, network_info)
         record = self.instances.find(instance.name, instance.uuid)
         if record and record["status"] == "Running":

@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs of this host between Placement, which gives them to servers, and LXD, whose instances say who has them."""
+"""The GPUs of this host between Placement and LXD.
+
+Placement gives them to servers; LXD's instances say who has them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class Gpus:
         self.root = ""  # the UUID of the host's provider
 
     def update(self, tree: Any, nodename: str, records: list[instances.Record]) -> None:
-        """Bring Placement up to date, and inform the owners of servers whose GPU is lost or came back."""
+        """Bring Placement up to date, and inform owners whose GPU is lost or came back."""
         try:
             gpus = devices.read(CONF.lxd.gpus)
         except InvalidInventory as error:
@@ -61,7 +64,10 @@ class Gpus:
 
 
 def lost(record: instances.Record) -> list[str]:
-    """Say which GPUs of a server are lost, and why. A file that can't be read makes none lost: LXD will see."""
+    """Say which GPUs of a server are lost, and why.
+
+    A file that can't be read makes none lost: LXD will see.
+    """
     ids = _ids(record)
     try:
         return devices.why_lost(ids, devices.read(CONF.lxd.gpus)) if ids else []
@@ -85,7 +91,7 @@ def _ids(record: instances.Record) -> list[str]:
 
 
 def _in_use(provider: str) -> bool:
-    """Say whether Placement knows of a server that has the provider; yes if Placement can't be asked."""
+    """Say whether a server has something of the provider; yes if nothing answers."""
     try:
         context = nova_context.get_admin_context()
         return bool(report.report_client_singleton().get_allocations_for_resource_provider(context, provider).allocations)

@@ -15,14 +15,14 @@ Resources = dict
 
 def resources(client: Client, pool: str) -> Resources:
     """Read the host's processors, memory in MiB and disk in GiB, and LXD's version."""
-    found = client.get("resources")
+    answer = client.get("resources")
     space = client.get("storage-pools", pool, "resources")["space"]
     total, used = int(space.get("total") or 0), int(space.get("used") or 0)
     return {
-        "vcpus": int(found["cpu"]["total"]),
+        "vcpus": int(answer["cpu"]["total"]),
         "vcpus_used": 0,  # Nova counts servers itself
-        "memory_mb": int(found["memory"]["total"]) >> 20,
-        "memory_mb_used": int(found["memory"]["used"]) >> 20,
+        "memory_mb": int(answer["memory"]["total"]) >> 20,
+        "memory_mb_used": int(answer["memory"]["used"]) >> 20,
         "local_gb": total >> 30,
         "local_gb_used": used >> 30,
         "disk_available_least": max(0, total - used) >> 30,

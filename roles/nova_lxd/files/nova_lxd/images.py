@@ -1,8 +1,9 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Glance's images in LXD: LXD's unified tarballs as they are, and root file systems, for which metadata is made here.
+"""Glance's images in LXD.
 
+LXD's unified tarballs go there as they are; for root file systems metadata is made here.
 An image is known in LXD by its identifier in Glance, as alias. LXD keeps one copy of equal images, so one may have several.
 """
 
@@ -125,9 +126,9 @@ def upload(path: str, architecture: str, reference: str) -> Upload:
 
 
 def made_metadata(path: str, architecture: str) -> bytes:
-    """Compute the tarball of metadata for a root file system; empty if the file has metadata of its own.
+    """Compute the tarball of metadata for a root file system.
 
-    It is the same for equal files, because LXD's fingerprint of an image is made of both.
+    It is empty if the file has metadata of its own, and the same for equal files, because LXD's fingerprint of an image is made of both.
 
     :raises Unacceptable: the file is neither a tarball nor a squashfs.
     """
@@ -189,12 +190,15 @@ def _fingerprint(path: str, architecture: str) -> str:
 
 def _age(image: Mapping[str, Any]) -> float:
     """Seconds since an image was used, or came."""
-    found = [_time(image.get(key)) for key in ("last_used_at", "uploaded_at")]
-    return time.time() - max(found)
+    used = [_time(image.get(key)) for key in ("last_used_at", "uploaded_at")]
+    return time.time() - max(used)
 
 
 def _time(value: Any) -> float:
-    """A time of LXD's, such as 2026-01-31T10:00:00.123456789Z, as seconds since 1970; 0 if it is not known."""
+    """Compute seconds since 1970; 0 if the time is not known.
+
+    LXD writes 2026-01-31T10:00:00.123456789Z.
+    """
     try:
         moment = datetime.datetime.strptime(str(value)[:19], "%Y-%m-%dT%H:%M:%S")
     except ValueError:

@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""LXD's instances, as far as they are servers of Nova: those that carry a server's UUID in their configuration."""
+"""LXD's instances that are servers of Nova: they carry a server's UUID."""
 
 from __future__ import annotations
 
@@ -42,11 +42,14 @@ class Instances:
         self.client = client
 
     def all(self) -> list[Record]:
-        """Read the instances that are servers of Nova; others on this LXD are none of Nova's business."""
+        """Read the instances that are servers of Nova, and leave out the others."""
         return [record for record in self.client.get("instances", query="recursion=1") if record["config"].get(UUID)]
 
     def find(self, name: str, uuid: str) -> Record | None:
-        """Read a server's instance; None if there is none, or if its name belongs to something else."""
+        """Read a server's instance.
+
+        :returns: None if it does not exist, or if its name belongs to something else.
+        """
         try:
             record = self.client.get("instances", name)
         except LXDError as error:
@@ -56,14 +59,19 @@ class Instances:
         return record if record["config"].get(UUID) == uuid else None
 
     def status(self, name: str) -> str:
-        """Read LXD's word for the state: Running, Stopped, Frozen, Error or one that is between two of them.
+        """Read LXD's word for the state.
+
+        It is Running, Stopped, Frozen, Error or one that is between two of them.
 
         :raises LXDError: with code 404 if there is no such instance.
         """
         return str(self.client.get("instances", name, "state")["status"])
 
     def create(self, name: str, image: str, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
-        """Create a stopped instance of an image, by the image's alias. No profile has a part in it."""
+        """Create a stopped instance of an image, by the image's alias.
+
+        No profile has a part in it.
+        """
         body = {
             "name": name,
             "profiles": [],
@@ -108,7 +116,9 @@ class Instances:
             self.change_state(name, "start")
 
     def stop(self, name: str, timeout: int = 0) -> bool:
-        """Stop an instance: ask its init, and end its processes if it is not done after timeout seconds.
+        """Stop an instance.
+
+        Its init is asked, and its processes are ended if it is not done after timeout seconds.
 
         :returns: whether it stopped by itself, or was stopped already.
         """
@@ -139,7 +149,9 @@ class Instances:
                 raise
 
     def settle(self, name: str) -> None:
-        """Wait for what LXD still does with an instance, such as creating it for a nova-compute that was killed.
+        """Wait for what LXD still does with an instance.
+
+        It may be creating it for a nova-compute that was killed.
 
         :raises LXDUnavailable: it was not done in the client's patience.
         """
@@ -165,7 +177,9 @@ def _concerns(operation: Mapping[str, Any], name: str) -> bool:
 
 
 def configuration(server: Any) -> dict[str, str]:
-    """Compute LXD's configuration of a server: limits, what cloud-init reads, and whose it is.
+    """Compute LXD's configuration of a server.
+
+    It has limits, what cloud-init reads, and whose it is.
 
     :arg server: Nova's Instance.
     """
@@ -225,7 +239,10 @@ def _meta_data(server: Any) -> str:
 
 
 def _text_of(user_data: str | None) -> str:
-    """User data as text; compressed data has no place in LXD's configuration, a config drive and the metadata service have it."""
+    """Decode user data.
+
+    Compressed data has no place in LXD's configuration; a config drive and the metadata service have it.
+    """
     if not user_data:
         return ""
     try:

@@ -31,10 +31,10 @@ def devices(network_info: Iterable[Any]) -> dict[str, dict[str, str]]:
 
     :raises Unacceptable: a port is of a kind that a container can't have.
     """
-    found: dict[str, dict[str, str]] = {}
+    nics: dict[str, dict[str, str]] = {}
     for vif in network_info:
-        found[ports.name_of(vif["id"])] = device(vif, found)
-    return found
+        nics[ports.name_of(vif["id"])] = device(vif, nics)
+    return nics
 
 
 def device(vif: Any, others: dict[str, dict[str, str]]) -> dict[str, str]:

@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Why a server's GPU is lost, as a property that its owner reads with C(openstack server show)."""
+"""Why a server's GPU is lost, as a property of the server.
+
+Its owner reads it with C(openstack server show).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,13 @@ LONGEST = 255  # characters of a property
 
 
 class Notices:
-    """The properties that were written, so that the database is asked only when something changes."""
+    """The properties that were written, so that Nova is asked only for changes."""
 
     def __init__(self) -> None:
         self.written: dict[str, str] = {}
 
     def publish(self, context: Any, wanted: Mapping[str, str]) -> None:
-        """Write the property of each server with GPUs, or remove it where the text is empty.
+        """Write the property of each server with GPUs, or remove an empty one.
 
         :arg wanted: the sentence by UUID of the server.
         """

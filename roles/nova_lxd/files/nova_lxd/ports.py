@@ -31,16 +31,16 @@ def device(vif: Any, mtu: Any, guest_name: str) -> dict[str, str]:
     :raises Unacceptable: the port is of a kind that a container can't have.
     """
     kind = vif.obj_name()
-    found = {"type": "nic", "name": guest_name, "hwaddr": vif.address, "host_name": vif.vif_name}
+    nic = {"type": "nic", "name": guest_name, "hwaddr": vif.address, "host_name": vif.vif_name}
     if kind == BRIDGE:
-        found.update(nictype="bridged", parent=vif.bridge_name)
+        nic.update(nictype="bridged", parent=vif.bridge_name)
     elif kind == OPEN_VSWITCH:
-        found["nictype"] = "p2p"
+        nic["nictype"] = "p2p"
     else:
         raise Unacceptable(f"The port {vif.id} is a {kind}: use one of a Linux bridge or of Open vSwitch.")
     if mtu:
-        found["mtu"] = str(mtu)
-    return found
+        nic["mtu"] = str(mtu)
+    return nic
 
 
 def free_name(devices: Mapping[str, Mapping[str, str]]) -> str:

@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""GPUs in Placement: each is a child provider of the host's, with an inventory of one.
+"""GPUs in Placement: each is a child provider of the host's, and has one.
 
 That counts them by type and project, and tells the driver which GPU a server was given. A GPU that is lost, or that the
 file does not have any more, stays promised to its server: its provider stays, and is reserved.
@@ -78,7 +78,7 @@ def allocated(allocations: Mapping[str, Any] | None, known: Mapping[str, str]) -
 
 
 def unknown_classes(allocations: Mapping[str, Any] | None, known: Mapping[str, str], root: str) -> list[str]:
-    """List the resource classes that a server was given by providers that are not a GPU of the host.
+    """List the resource classes that a server has of providers the host does not know.
 
     :arg root: the UUID of the host's provider, whose resources are no GPUs.
     """

@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a nova-compute that was killed left half made in LXD, found at the next start."""
+"""What a killed nova-compute left half made in LXD, found at the next start."""
 
 from __future__ import annotations
 

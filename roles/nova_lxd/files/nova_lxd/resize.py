@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Another size for an instance, which stays the same one: what it was is kept in LXD until the user confirms."""
+"""Another size for an instance, which stays the same one.
+
+What it was is kept in LXD until the user confirms.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def before_resize(record: Mapping[str, Any]) -> str:
 
 
 def replace(record: instances.Record, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
-    """Give a record other limits, another root disk and other GPUs; its ports and its identity stay."""
+    """Give a record other limits, root disk and GPUs; ports and identity stay."""
     kept = {
         key: value
         for key, value in record["config"].items()
@@ -45,7 +48,10 @@ def restore(record: instances.Record) -> bool:
 
 
 def change(record: instances.Record, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
-    """Give a record its new size and keep what it was; a change that is repeated keeps what it was at first."""
+    """Give a record its new size and keep what it was.
+
+    A change that is repeated keeps what it was at first.
+    """
     former = record["config"].get(BEFORE) or before_resize(record)
     replace(record, config, devices)
     record["config"][BEFORE] = former

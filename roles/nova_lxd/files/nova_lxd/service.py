@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""nova-compute's record of itself, where operators and the scheduler read that LXD does not answer."""
+"""nova-compute's record of itself.
+
+Operators and the scheduler read there that LXD does not answer.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ LONGEST = 255  # characters of a reason
 
 
 def report(host: str, virtapi: object, problem: str) -> None:
-    """Disable the compute service with a problem as the reason, or enable it if there is none any more.
+    """Disable the compute service with a problem as the reason, or enable it.
 
     A service that an operator disabled stays as it is. Whatever fails here is logged: it is tried again in a minute.
     """

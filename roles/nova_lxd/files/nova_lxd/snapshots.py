@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An instance as an image: a snapshot of it is published in LXD, read from there, and both are deleted again."""
+"""An instance as an image.
+
+A snapshot is published in LXD and read from there; then both are deleted.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ PROPERTY = "nova.snapshot"  # the mark of the images that are made of them
 
 @contextlib.contextmanager
 def exported(client: Client, name: str, reference: str) -> Iterator[http.client.HTTPResponse]:
-    """Make an image of an instance, which may run, and open it as a file: LXD's unified tarball, compressed.
+    """Make an image of an instance, which may run, and open it as a file.
+
+    It is LXD's unified tarball, compressed.
 
     :arg reference: the identifier of the image in Glance.
     :raises LXDError: LXD can't make one.

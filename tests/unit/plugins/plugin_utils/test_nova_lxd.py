@@ -71,8 +71,8 @@ def test_lxd_names_an_instance_without_uuid_by_its_numbers():
 def test_the_inventory_of_a_compute_host():
     inventory = openstack_devices.gpu_inventory([mig_gpu(1, ["1g.10gb"]), gpu(0, memory_mib=81559), gpu(2, driver="vfio-pci")], True)
     assert inventory["version"] == 1
-    whole, part = inventory["devices"]
-    assert whole == {
+    card, part = inventory["devices"]
+    assert card == {
         "id": "0000:01:00.0",
         "resource_class": "CUSTOM_GPU_A100",
         "traits": ["CUSTOM_GPU_MEMORY_80GB"],
