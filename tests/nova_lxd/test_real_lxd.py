@@ -5,6 +5,7 @@
     NOVA_LXD_SOCKET=... NOVA_LXD_UNIFIED=... NOVA_LXD_ROOT=... VENV/bin/pytest tests/nova_lxd/test_real_lxd.py
 
 NOVA_LXD_EXEC, if it is set, is a command that runs a shell line on that host (docker exec NAME sh -c); it stops and kills LXD.
+NOVA_LXD_LIMITING_POOL, if it is set besides, is a pool of 4 GiB that limits root disks, such as one of btrfs.
 The socket is that of an LXD with a pool named default and a bridge brq1, on a host that has two character devices,
 /dev/nvidia0 and /dev/nvidia1. The images are a small one of LXD's and a root file system; their init stops by SIGPWR and writes to
 the console whether it can open its GPU. In the place of a GPU there is a character device: LXD's type gpu needs a graphics card.
@@ -32,6 +33,7 @@ SOCKET = os.environ.get("NOVA_LXD_SOCKET", "")
 pytestmark = pytest.mark.skipif(not SOCKET, reason="because no real LXD is named in NOVA_LXD_SOCKET")
 EXEC = os.environ.get("NOVA_LXD_EXEC", "")
 needs_exec = pytest.mark.skipif(not EXEC, reason="because no way to stop LXD is named in NOVA_LXD_EXEC")
+POOL = os.environ.get("NOVA_LXD_LIMITING_POOL", "")
 NONE = network_model.NetworkInfo([])
 
 
@@ -121,6 +123,44 @@ def test_stopping_starting_and_rebooting_keep_the_gpu(world: World) -> None:
     for arguments in ([None], [None, None]):
         world.driver.resume_state_on_host_boot(world.context, one, NONE, *arguments)
         assert world.driver.get_info(one).state == power_state.RUNNING
+
+
+def test_lxd_takes_the_devices_of_gpus_and_mig_instances(world: World) -> None:
+    """What needs a card is not started here: LXD checks the words when it makes the instance."""
+    card = {"type": "gpu", "gputype": "physical", "pci": "0000:41:00.0"}
+    part = {"type": "gpu", "gputype": "mig", "pci": "0000:42:00.0", "mig.uuid": "MIG-0f2e6a0a-3c4b-5d6e-8f90-123456789abc"}
+    old_part = {"type": "gpu", "gputype": "mig", "pci": "0000:42:00.0", "mig.gi": "7", "mig.ci": "0"}
+    world.write_gpus(*({**gpu(number), "lxd": lxd} for number, lxd in enumerate((card, part, old_part))))
+    world.spawn(server(), "0000:40:00.0", "0000:41:00.0", "0000:42:00.0", power_on=False)
+    now = record(world)
+    assert [now["devices"][f"gpu{number}"] for number in range(3)] == [card, part, old_part]
+    assert now["status"] == "Stopped"
+
+
+def test_nvidias_libraries_where_they_are_not_leave_nothing(world: World) -> None:
+    world.write_gpus(gpu(0, nvidia_runtime=True))
+    with pytest.raises(exception.NovaException, match="The NVIDIA container tools couldn't be found"):
+        world.spawn(server(), "0000:40:00.0")
+    assert world.driver.list_instances() == []
+
+
+def test_open_vswitch_finds_the_interface_under_neutrons_name(world: World) -> None:
+    world.spawn(server(), ports=network_model.NetworkInfo([port("ovs")]))
+    assert world.driver.lxd.get("instances", NAME, "state")["network"]["eth0"]["host_name"] == f"tap{PORT[:8]}"
+    assert world.plugged == [("plug", "VIFOpenVSwitch")]
+
+
+def test_limits_of_disk_and_nesting_are_words_of_lxds(world: World) -> None:
+    specs = {"lxd:nested_allowed": "true", "quota:disk_read_bytes_sec": "10000000", "quota:disk_write_iops_sec": "100"}
+    world.spawn(server(flavor=flavor(vcpus=64, extra_specs=specs)), power_on=False)
+    assert record(world)["devices"]["root"] == {
+        "type": "disk",
+        "path": "/",
+        "pool": "default",
+        "size": "2GiB",
+        "limits.read": "10000000B",
+        "limits.write": "100iops",
+    }
 
 
 def test_interfaces_come_and_go_while_the_server_runs(world: World) -> None:
@@ -247,6 +287,28 @@ def test_resources_are_those_of_the_host(world: World) -> None:
 
 def on_the_host(line: str) -> str:
     return subprocess.run([*shlex.split(EXEC), line], check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+
+
+@pytest.mark.skipif(not (POOL and EXEC), reason="because no pool that limits disks is named in NOVA_LXD_LIMITING_POOL")
+def test_a_disk_is_limited_and_a_full_one_survives_its_revert(world: World) -> None:
+    def write(mebibytes: int) -> int:
+        on_the_host(f"lxc exec {NAME} -- /bin/sh -c 'dd if=/dev/zero of=/root/x bs=1M count={mebibytes} 2>/dev/null; sync' || true")
+        return int(on_the_host(f"lxc exec {NAME} -- /bin/sh -c 'stat -c %s /root/x'")) >> 20
+
+    CONF.set_override("pool", POOL, "lxd")
+    try:
+        one = server(flavor=flavor(root_gb=1))
+        world.spawn(one)
+        assert 900 < write(1200) < 1025
+        resized(world, one, flavor(root_gb=2))
+        assert write(1200) == 1200
+        one.task_state = task_states.RESIZE_REVERTING
+        world.driver.destroy(world.context, one, NONE)
+        world.driver.finish_revert_migration(world.context, one, NONE, None)
+        assert world.driver.get_info(one).state == power_state.RUNNING
+        assert record(world)["devices"]["root"]["size"] == "2GiB", "a server over its limit can't start"
+    finally:
+        CONF.clear_override("pool", "lxd")
 
 
 @needs_exec

@@ -42,6 +42,7 @@ class FakeLXD:
         self.snapshots: dict[str, list[str]] = {}
         self.consoles: dict[str, bytes] = {}
         self.read_until: dict[str, int] = {}  # bytes of the console
+        self.usage: dict[str, int] = {}  # bytes on root disks, where the pool counts them
         self.requests: list[tuple[str, str]] = []
         self.refusals: list[tuple[str, str, int, str]] = []  # method, pattern of the path, code, text: once
         self.failures: list[tuple[str, str, str]] = []  # method, pattern of the path, text of the failed operation: once
@@ -177,7 +178,7 @@ class FakeLXD:
                 raise Refusal(400, "Instance is running")
             return self.start_operation("Deleting instance", lambda: self.instances.pop(name, None) and None, name, failure)
         if kind == ("GET", "instances", "state"):
-            return {"status": record["status"]}
+            return {"status": record["status"], "disk": {"root": {"usage": self.usage[name]}} if name in self.usage else None}
         if kind == ("PUT", "instances", "state"):
             return self.start_operation(f"{data['action']} of instance", lambda: self._state(record, data), name, failure)
         if kind == ("GET", "instances", "console"):

@@ -186,3 +186,18 @@ def test_a_resize_can_be_taken_back() -> None:
     assert resize.restore(record)
     assert record == before
     assert not resize.restore(record)
+
+
+@pytest.mark.parametrize(("used", "size"), [(0, "1GiB"), (1 << 30, "1GiB"), ((1 << 30) + 1, "5GiB")])
+def test_a_disk_that_is_too_full_for_its_former_size_keeps_the_new_one(used: int, size: str) -> None:
+    record: dict[str, t.Any] = {"config": {}, "devices": {"root": {"size": "1GiB"}}}
+    resize.change(record, {}, {"root": {"size": "5GiB"}})
+    resize.restore(record, used)
+    assert record["devices"] == {"root": {"size": size}}
+
+
+def test_the_usage_of_a_disk_is_read_where_the_pool_counts_it(lxd: FakeLXD, instances: Instances) -> None:
+    lxd.add("i-1", {UUID: "u-1"})
+    assert instances.disk_usage("i-1") == 0
+    lxd.usage["i-1"] = 123
+    assert instances.disk_usage("i-1") == 123

@@ -468,7 +468,8 @@ class LXDDriver(driver.ComputeDriver):
     def finish_revert_migration(
         self, context: Any, instance: Any, network_info: Any, migration: Any, block_device_info: Any = None, power_on: bool = True
     ) -> None:
-        self.instances.edit(instance.name, resize.restore)
+        used = self.instances.disk_usage(instance.name)
+        self.instances.edit(instance.name, lambda record: resize.restore(record, used))
         if power_on:
             gpus.refuse_lost(self._record(instance))
             self._start(instance, network_info)

@@ -67,6 +67,11 @@ class Instances:
         """
         return str(self.client.get("instances", name, "state")["status"])
 
+    def disk_usage(self, name: str) -> int:
+        """Read how many bytes are on the root disk; 0 where the pool does not count them."""
+        disks = self.client.get("instances", name, "state").get("disk") or {}
+        return int((disks.get("root") or {}).get("usage") or 0)
+
     def create(self, name: str, image: str, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
         """Create a stopped instance of an image, by the image's alias.
 

@@ -37,14 +37,25 @@ def replace(record: instances.Record, config: Mapping[str, str], devices: Mappin
     record["devices"] = {**ports, **{key: dict(value) for key, value in devices.items()}}
 
 
-def restore(record: instances.Record) -> bool:
-    """Make a record what it was before its resize; False if nothing of it is kept."""
+def restore(record: instances.Record, used: int = 0) -> bool:
+    """Make a record what it was before its resize; False if nothing of it is kept.
+
+    :arg used: bytes on the root disk. If they would not fit any more, the disk keeps its new size: a server over its limit can't start.
+    """
     kept = record["config"].pop(BEFORE, None)
     if not kept:
         return False
     former = json.loads(kept)
+    root = former["devices"].get("root", {})
+    if 0 < _bytes(root.get("size")) < used:
+        root["size"] = record["devices"]["root"]["size"]
     replace(record, former["config"], former["devices"])
     return True
+
+
+def _bytes(size: Any) -> int:
+    """Compute the bytes of a size as the driver writes it, such as 10GiB; 0 if there is no limit."""
+    return int(str(size)[: -len("GiB")]) << 30 if str(size).endswith("GiB") else 0
 
 
 def change(record: instances.Record, config: Mapping[str, str], devices: Mapping[str, Mapping[str, str]]) -> None:
