@@ -10,15 +10,19 @@ devices of type gpu.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import (
     Accelerator,
+    Unit,
     assignable,
     by_address,
     is_mig,
     schedulable,
     type_of,
+    units,
     usable_instances,
 )
 
@@ -64,6 +68,42 @@ def gpu_devices(accelerators: Sequence[Accelerator]) -> dict[str, dict[str, str]
         else:
             entries.append({"type": "gpu", "gputype": "physical", "pci": address})
     return {f"gpu{number}": entry for number, entry in enumerate(entries)}
+
+
+def gpu_inventory(accelerators: Sequence[Accelerator], nvidia_runtime: bool = False) -> dict[str, Any]:
+    """The content of /etc/nova/gpus.json, which the driver of the role nova_lxd reads: the GPUs of one compute host.
+
+    Each device or MIG instance that jobs may have is one, with the resource class that a flavor asks for, such as
+    CUSTOM_GPU_A100 or CUSTOM_GPU_A100_1G_10GB, and its memory as a trait: CUSTOM_GPU_MEMORY_80GB.
+
+    :arg nvidia_runtime: whether libnvidia-container is on the host, so that LXD can give instances NVIDIA's libraries.
+    :raises ValueError: the input is not a list of accelerators, or two units have one device file.
+    """
+    by_pci = {str(accelerator.get("pci_address")): accelerator for accelerator in schedulable(accelerators)}
+    return {"version": 1, "devices": [_inventory_entry(unit, by_pci[unit.pci_address], nvidia_runtime) for unit in units(accelerators)]}
+
+
+def _inventory_entry(unit: Unit, accelerator: Accelerator, nvidia_runtime: bool) -> dict[str, Any]:
+    part: Mapping[str, Any] = accelerator
+    device = {"type": "gpu", "gputype": "physical", "pci": unit.pci_address}
+    if unit.is_mig:
+        part = next(instance for instance in usable_instances(accelerator) if instance.get("uuid") == unit.uuid)
+        device = {"type": "gpu", "gputype": "mig", "pci": unit.pci_address, **_mig_name(part)}
+    memory = part.get("memory_mib")
+    return {
+        "id": str(unit.uuid) if unit.is_mig else unit.pci_address,
+        "resource_class": _custom(f"GPU_{unit.type}"),
+        # Drivers keep some of the memory for themselves: 81559 MiB are an 80GB device.
+        "traits": [_custom(f"GPU_MEMORY_{round(int(memory) / 1024)}GB")] if memory else [],
+        "lxd": device,
+        "paths": list(unit.files),
+        "nvidia_runtime": nvidia_runtime and unit.vendor == NVIDIA.name,
+    }
+
+
+def _custom(name: str) -> str:
+    """A name as Placement takes it."""
+    return "CUSTOM_" + re.sub("[^A-Z0-9_]", "_", name.upper())
 
 
 def _device_type(accelerator: Accelerator) -> str:

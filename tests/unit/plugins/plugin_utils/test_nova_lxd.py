@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import devices as openstack_devices
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu, mig_gpu
@@ -65,7 +68,42 @@ def test_lxd_names_an_instance_without_uuid_by_its_numbers():
     }
 
 
-@pytest.mark.parametrize("function", [openstack_devices.pci_entries, openstack_devices.gpu_devices])
+def test_the_inventory_of_a_compute_host():
+    inventory = openstack_devices.gpu_inventory([mig_gpu(1, ["1g.10gb"]), gpu(0, memory_mib=81559), gpu(2, driver="vfio-pci")], True)
+    assert inventory["version"] == 1
+    card, part = inventory["devices"]
+    assert card == {
+        "id": "0000:01:00.0",
+        "resource_class": "CUSTOM_GPU_A100",
+        "traits": ["CUSTOM_GPU_MEMORY_80GB"],
+        "lxd": {"type": "gpu", "gputype": "physical", "pci": "0000:01:00.0"},
+        "paths": ["/dev/nvidia0"],
+        "nvidia_runtime": True,
+    }
+    assert (part["id"], part["resource_class"]) == ("MIG-1-0", "CUSTOM_GPU_A100_1G_10GB")
+    assert part["lxd"] == {"type": "gpu", "gputype": "mig", "pci": "0000:02:00.0", "mig.uuid": "MIG-1-0"}
+    assert part["paths"][0] == "/dev/nvidia1"
+
+
+def test_nvidias_libraries_are_for_nvidias_devices_where_they_are():
+    amd = gpu(0, vendor="amd", type="mi250", driver="amdgpu", device_files=["/dev/dri/renderD128"])
+    assert [entry["nvidia_runtime"] for entry in openstack_devices.gpu_inventory([amd, gpu(1)], True)["devices"]] == [False, True]
+    assert [entry["nvidia_runtime"] for entry in openstack_devices.gpu_inventory([amd, gpu(1)])["devices"]] == [False, False]
+
+
+def test_the_driver_reads_the_inventory(tmp_path, monkeypatch):
+    """The driver's own reader, which the role puts on the host."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[4] / "roles/nova_lxd/files"))
+    from nova_lxd import devices as driver
+
+    written = openstack_devices.gpu_inventory([mig_gpu(1, ["1g.10gb", "3g.40gb"]), gpu(0, memory_mib=81559)])
+    (tmp_path / "gpus.json").write_text(json.dumps(written))
+    gpus = driver.read(str(tmp_path / "gpus.json"))
+    assert list(gpus) == ["0000:01:00.0", "MIG-1-0", "MIG-1-1"]
+    assert driver.instance_devices(gpus.values()) == openstack_devices.gpu_devices([mig_gpu(1, ["1g.10gb", "3g.40gb"]), gpu(0)])
+
+
+@pytest.mark.parametrize("function", [openstack_devices.pci_entries, openstack_devices.gpu_devices, openstack_devices.gpu_inventory])
 def test_wrong_input(function):
     with pytest.raises(ValueError, match="list of dictionaries"):
         function("a100")
