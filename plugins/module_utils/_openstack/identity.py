@@ -53,8 +53,11 @@ def roles(cloud: Cloud, wanted: t.Iterable[str]) -> None:
             cloud.change(f"The role {name} is new.", lambda name=name: cloud.sdk.identity.create_role(name=name))
 
 
-def projects(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
-    """Make projects. One with our mark that is no longer wanted is only reported."""
+def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
+    """Make projects.
+
+    :param is_whole: other projects with our mark are reported as no longer wanted.
+    """
     identity = cloud.sdk.identity
     known = {project.name: project for project in identity.projects(domain_id=DOMAIN)}
     for entry in wanted:
@@ -70,6 +73,8 @@ def projects(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
                 lambda project=project, values=values: identity.update_project(project, **values),
             )
     names = {entry["name"] for entry in wanted}
+    if not is_whole:
+        return
     cloud.left += [
         f"The project {name} is no longer wanted." for name, one in known.items() if MARK in (one.tags or []) and name not in names
     ]

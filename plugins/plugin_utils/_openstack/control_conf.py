@@ -159,7 +159,8 @@ def ml2(plan: Plan) -> dict[str, Section]:
             "path_mtu": plan["mtu"],
         },
         "ml2_type_flat": {"flat_networks": ",".join(plan["physical_networks"])},
-        "ml2_type_vxlan": {"vni_ranges": "1:16777215"},
+        # Neutron keeps a row of its database for each.
+        "ml2_type_vxlan": {"vni_ranges": "1:4000"},
         "securitygroup": {"enable_security_group": True, "enable_ipset": True},
     }
 
