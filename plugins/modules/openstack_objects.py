@@ -28,6 +28,12 @@ options:
     description: Name of the cloud in C(/etc/openstack/clouds.yaml), with the account of an administrator.
     type: str
     required: true
+  system_cloud:
+    description: >-
+      Name of the cloud there that is the same one with C(system_scope), as limits of other projects are shown to nobody else.
+      Needed for O(limits) and O(registered_limits).
+    type: str
+    default: ""
   region:
     description: The region of endpoints and limits.
     type: str
@@ -103,6 +109,10 @@ options:
     type: list
     elements: dict
     default: []
+  whole:
+    description: Whether O(projects) are all that the cloud is to have. Then others that this module made are in RV(left).
+    type: bool
+    default: true
   purge:
     description: Whether flavors that this module made and are no longer wanted are removed.
     type: bool
@@ -113,6 +123,7 @@ EXAMPLES = r"""
 - name: Give a project two A100
   deephdc.accelerators.openstack_objects:
     cloud: deephdc-admin
+    system_cloud: deephdc-system
     projects:
       - {name: physics, description: Simulations}
     limits:
@@ -168,13 +179,14 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
     """Bring all kinds to what is wanted, each after those that it needs."""
     endpoints = identity.services(cloud, wanted["services"], wanted["region"])
     identity.roles(cloud, wanted["roles"])
-    identity.projects(cloud, wanted["projects"])
+    identity.projects(cloud, wanted["projects"], wanted["whole"])
     identity.users(cloud, wanted["users"], lambda name, password: accepts(cloud, name, password))
     identity.grants(cloud, wanted["grants"])
     identity.system_grants(cloud, wanted["system_grants"])
-    limits.registered(cloud, "nova", wanted["region"], wanted["registered_limits"])
-    limits.of_projects(cloud, "nova", wanted["region"], wanted["limits"])
-    if wanted["flavors"]:
+    if wanted["system_cloud"]:
+        limits.registered(cloud, "nova", wanted["region"], wanted["registered_limits"])
+        limits.of_projects(cloud, "nova", wanted["region"], wanted["limits"])
+    if wanted["whole"]:
         servers.flavors(cloud, wanted["flavors"], wanted["purge"])
     if wanted["images"]:
         servers.images(cloud, wanted["images"])
@@ -193,9 +205,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "cloud": {"type": "str", "required": True},
+            "system_cloud": {"type": "str", "default": ""},
             "region": {"type": "str", "default": "RegionOne"},
             "roles": {"type": "list", "elements": "str", "default": []},
             "users": {"type": "list", "elements": "dict", "default": [], "no_log": False},
+            "whole": {"type": "bool", "default": True},
             "purge": {"type": "bool", "default": False},
             **lists,
             **dicts,
@@ -211,7 +225,7 @@ def main() -> None:
     if openstack_cloud.LIBRARY_ERROR:
         module.fail_json(msg=missing_required_lib("openstacksdk"), exception=openstack_cloud.LIBRARY_ERROR)
     try:
-        cloud = openstack_cloud.connect(module.params["cloud"], module.check_mode)
+        cloud = openstack_cloud.connect(module.params["cloud"], module.params["system_cloud"], module.check_mode)
         endpoints = bring(cloud, module.params)
     except Refused as refused:
         module.fail_json(msg=" ".join(map(str, refused.args)))

@@ -23,12 +23,14 @@ MARK = "deephdc.accelerators"
 class Cloud:
     """The APIs as an administrator sees them.
 
-    :param sdk: of openstacksdk, a Connection.
+    :param sdk: of openstacksdk, a Connection, with the rights of an administrator in a project.
+    :param system: the same with those in the system as a whole, which see the limits of all projects.
     :param is_dry: nothing is changed, as in check mode.
     """
 
-    def __init__(self, sdk: t.Any, is_dry: bool) -> None:
+    def __init__(self, sdk: t.Any, system: t.Any, is_dry: bool) -> None:
         self.sdk = sdk
+        self.system = system
         self.is_dry = is_dry
         self.changes: list[str] = []  # one sentence for each
         self.left: list[str] = []  # what is there and no longer wanted
@@ -55,8 +57,10 @@ class Cloud:
         return self._found[kind, name]
 
 
-def connect(cloud: str, is_dry: bool) -> Cloud:
+def connect(cloud: str, system: str, is_dry: bool) -> Cloud:
     """Log in as clouds.yaml says.
+
+    :param system: name of the cloud there that is the same one with system_scope; empty where it is not needed.
 
     :raises Refused: the cloud does not answer, or refuses the account.
     """
@@ -65,7 +69,7 @@ def connect(cloud: str, is_dry: bool) -> Cloud:
         sdk.authorize()
     except Exception as error:
         raise Refused(f"The cloud {cloud} of /etc/openstack/clouds.yaml can't be entered: {one_line(error)}.") from error
-    return Cloud(sdk, is_dry)
+    return Cloud(sdk, openstack.connect(cloud=system) if system else None, is_dry)
 
 
 def one_line(error: BaseException) -> str:

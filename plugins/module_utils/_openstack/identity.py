@@ -56,7 +56,7 @@ def roles(cloud: Cloud, wanted: t.Iterable[str]) -> None:
 def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
     """Make projects.
 
-    :param is_whole: other projects with our mark are reported as no longer wanted.
+    :param is_whole: these get our mark, and others that have it are reported as no longer wanted.
     """
     identity = cloud.sdk.identity
     known = {project.name: project for project in identity.projects(domain_id=DOMAIN)}
@@ -64,10 +64,10 @@ def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
         name, description = entry["name"], entry.get("description") or ""
         project = known.get(name)
         if project is None:
-            values = {"name": name, "domain_id": DOMAIN, "description": description, "tags": [MARK]}
+            values = {"name": name, "domain_id": DOMAIN, "description": description, "tags": [MARK] if is_whole else []}
             cloud.change(f"The project {name} is new.", lambda values=values: identity.create_project(**values))
-        elif (project.description or "") != description or not project.is_enabled or MARK not in (project.tags or []):
-            values = {"description": description, "is_enabled": True, "tags": sorted({*(project.tags or []), MARK})}
+        elif (project.description or "") != description or not project.is_enabled or (is_whole and MARK not in (project.tags or [])):
+            values = {"description": description, "is_enabled": True, "tags": sorted({*(project.tags or []), *([MARK] if is_whole else [])})}
             cloud.change(
                 f"The project {name} is brought to what is wanted.",
                 lambda project=project, values=values: identity.update_project(project, **values),

@@ -12,7 +12,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cl
 
 def registered(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[str, int]) -> None:
     """The limits of projects that have none of their own. What has no registered limit is refused to everybody."""
-    identity = cloud.sdk.identity
+    identity = cloud.system.identity
     service = cloud.required("service", service_name)
     if service is None:
         return
@@ -34,7 +34,7 @@ def registered(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[s
 
 def of_projects(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[str, t.Mapping[str, int]]) -> None:
     """The limits of projects, by name of the project and of the resource; those that are not named are taken away."""
-    identity = cloud.sdk.identity
+    identity = cloud.system.identity
     service = cloud.required("service", service_name)
     for project_name, limits in wanted.items():
         project = cloud.required("project", project_name)

@@ -182,6 +182,7 @@ def accounts(plan: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]) -> dict[
     """The catalogue and the accounts of the services, for the same module."""
     own = [service for service in SERVICES if service.name != "keystone"]
     return {
+        "whole": False,
         "services": [{"name": one.name, "type": one.type, "url": plan["urls"][one.name]} for one in own],
         "roles": list(ROLES),
         "projects": [{"name": SERVICE_PROJECT, "description": "Accounts of OpenStack's services"}],
