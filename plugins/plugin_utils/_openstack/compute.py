@@ -48,6 +48,8 @@ def host_errors(settings: Mapping[str, Any], host: str) -> list[str]:
         errors.append(f"nova_lxd_pool of {host} is {shown(settings.get('pool'))}: give a name of letters, digits, '_', '.' and '-'.")
     for key in ("address", "tunnel_address"):
         errors += address_errors(settings.get(key), f"nova_lxd_{key}", host)
+    if settings.get("network_transport_url"):
+        errors += transport_errors(settings["network_transport_url"], "nova_lxd_network_transport_url", host)
     errors += _number_errors(settings, host)
     return errors + _settings_errors(settings.get("settings"), host)
 
@@ -68,12 +70,20 @@ def _url_errors(url: Any, host: str) -> list[str]:
     try:
         parts = urlsplit(str(url))
         if parts.scheme == "http":
-            return [f"nova_lxd_auth_url of {host} begins with http://, and the password would go over the network as it is: give the https:// address."]
-        if parts.scheme == "https" and parts.hostname and not (parts.username or parts.query or parts.fragment or re.search(r"\s", str(url))):
+            return [
+                f"nova_lxd_auth_url of {host} begins with http://, and the password would go over the network as it is: give the https:// address."
+            ]
+        if (
+            parts.scheme == "https"
+            and parts.hostname
+            and not (parts.username or parts.query or parts.fragment or re.search(r"\s", str(url)))
+        ):
             return []
     except ValueError:
         pass
-    return [f"nova_lxd_auth_url of {host} is no address of Keystone: give one such as https://keystone.site.org:5000/v3, without user and query."]
+    return [
+        f"nova_lxd_auth_url of {host} is no address of Keystone: give one such as https://keystone.site.org:5000/v3, without user and query."
+    ]
 
 
 def transport_errors(url: Any, name: str, host: str) -> list[str]:
@@ -89,9 +99,13 @@ def transport_errors(url: Any, name: str, host: str) -> list[str]:
     except ValueError:
         usable = False
     if not usable or re.search(r"\s", str(url)):
-        return [f"{name} of {host} is no address of RabbitMQ with user and password: give one such as {example}, reserved characters as %XX."]
+        return [
+            f"{name} of {host} is no address of RabbitMQ with user and password: give one such as {example}, reserved characters as %XX."
+        ]
     if parse_qs(parts.query).get("ssl", [""])[0].lower() not in _TRUE:
-        return [f"{name} of {host} is without TLS, and the password would go over the network as it is: use RabbitMQ's TLS port and end with ?ssl=1."]
+        return [
+            f"{name} of {host} is without TLS, and the password would go over the network as it is: use RabbitMQ's TLS port and end with ?ssl=1."
+        ]
     return []
 
 
@@ -107,7 +121,9 @@ def ca_errors(ca: Any, name: str, host: str) -> list[str]:
     """Check the text of an authority; without one the system's count."""
     if ca in (None, "") or (isinstance(ca, str) and _PEM in ca and "PRIVATE KEY" not in ca):
         return []
-    return [f"{name} of {host} is no certificate: give the authority's PEM text, which has {_PEM}, or leave it empty for the system's authorities."]
+    return [
+        f"{name} of {host} is no certificate: give the authority's PEM text, which has {_PEM}, or leave it empty for the system's authorities."
+    ]
 
 
 def _network_errors(network: Any, host: str) -> list[str]:

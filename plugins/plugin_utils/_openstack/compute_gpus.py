@@ -55,7 +55,7 @@ def inventory(
     given = {str(card.get("pci_address")) for card in cards or () if card.get("drm") or (card.get("nvidia") or {}).get("card_name")}
     undecided = _undecided(known, before)
     present = [
-        _entry(entry, given, root)
+        _entry(entry, known[_address(entry)], given, root)
         for entry in gpu_inventory(owned, nvidia_runtime)["devices"]
         if _address(entry) not in undecided or entry["id"] != _address(entry)
     ]
@@ -94,11 +94,12 @@ def _recorded(text: str, host: str) -> list[Entry]:
     raise ValueError(f"{PATH} of {host} is damaged: restore it, or name {host} in nova_lxd_accept_hardware, then run again.")
 
 
-def _entry(entry: Entry, given: set[str], root: str) -> Entry:
+def _entry(entry: Entry, device: Accelerator, given: set[str], root: str) -> Entry:
     """An entry with its device as LXD can give it, and with the kernel's folder of the device among the paths."""
     address = _address(entry)
     if address not in given:
-        files = [{"type": "unix-char", "source": path, "path": path, "mode": "0666"} for path in entry["paths"]]
+        paths = entry["paths"] if entry["id"] != address else device.get("device_files") or []
+        files = [{"type": "unix-char", "source": path, "path": path, "mode": "0666"} for path in paths]
         entry = {**entry, "lxd": files[0] if len(files) == 1 else files, "nvidia_runtime": False}
     return {**entry, "pci_address": address, "paths": [*entry["paths"], posixpath.join(root, "sys/bus/pci/devices", address)]}
 
