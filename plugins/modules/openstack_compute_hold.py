@@ -11,8 +11,8 @@ version_added: 0.1.0
 short_description: Keep new servers from a compute host of OpenStack and wait for those that run there
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Disables the compute service of a host, as C(openstack compute service set --disable) does, and waits for its servers. Or enables a service
-    that it disabled before.
+  - Disables the compute service of a host, as C(openstack compute service set --disable) does, and waits for its servers.
+    Or enables a service that it disabled before.
   - No server is ended, moved or stopped.
   - What the module does is recorded in the reason of the disabled service. A service that an administrator disabled has another reason, and
     stays as it is.
@@ -105,15 +105,15 @@ summary:
 
 import time
 import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import Host, is_held, kept, sentence
 
-SDK_FAULT: Optional[str] = None
+SDK_FAULT: str | None = None
 try:
-    import openstack
+    import openstack  # type: ignore[import-not-found]  # because it is on the controller only
 except ImportError:
     SDK_FAULT = traceback.format_exc()
 
@@ -130,11 +130,11 @@ def connect(cloud: str) -> Any:
         sdk.authorize()
     except Exception as error:
         said = " ".join(str(error).split())[:300].rstrip(".")
-        raise Refused("The cloud {0} of /etc/openstack/clouds.yaml can't be entered: {1}.".format(cloud, said)) from error
+        raise Refused(f"The cloud {cloud} of /etc/openstack/clouds.yaml can't be entered: {said}.") from error
     return sdk
 
 
-def hold(module: AnsibleModule, host: Host, service: Dict[str, Any]) -> Dict[str, str]:
+def hold(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
     """Disable the service; what changes."""
     if kept(service) or is_held(service):
         return {}
@@ -143,7 +143,7 @@ def hold(module: AnsibleModule, host: Host, service: Dict[str, Any]) -> Dict[str
     return {"reason": module.params["reason"], "status": "disabled"}
 
 
-def release(module: AnsibleModule, host: Host, service: Dict[str, Any]) -> Dict[str, str]:
+def release(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
     """Enable a service that this module disabled; what changes."""
     if not is_held(service):
         return {}
@@ -152,7 +152,7 @@ def release(module: AnsibleModule, host: Host, service: Dict[str, Any]) -> Dict[
     return {"reason": "", "status": "enabled"}
 
 
-def servers_after(module: AnsibleModule, host: Host) -> List[Dict[str, Any]]:
+def servers_after(module: AnsibleModule, host: Host) -> list[dict[str, Any]]:
     """List the servers that run there when all have ended or the wait is over."""
     deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
     while True:
@@ -186,8 +186,8 @@ def main() -> None:
             msg=missing_required_lib("openstacksdk", reason="(the package python3-openstacksdk)"),
             exception=SDK_FAULT,
         )
-    changes: Dict[str, str] = {}
-    servers: List[Dict[str, Any]] = []
+    changes: dict[str, str] = {}
+    servers: list[dict[str, Any]] = []
     before = {"reason": "", "status": "enabled"}
     because = ""
     try:
@@ -211,10 +211,10 @@ def main() -> None:
         servers=servers,
         summary=[sentence(server) for server in servers],
         diff={
-            "before": "".join("{0} {1}\n".format(key, before[key]) for key in sorted(changes)),
-            "after": "".join("{0} {1}\n".format(key, changes[key]) for key in sorted(changes)),
-            "before_header": "compute service of {0}".format(name),
-            "after_header": "compute service of {0}".format(name),
+            "before": "".join(f"{key} {before[key]}\n" for key in sorted(changes)),
+            "after": "".join(f"{key} {changes[key]}\n" for key in sorted(changes)),
+            "before_header": f"compute service of {name}",
+            "after_header": f"compute service of {name}",
         },
     )
 

@@ -71,7 +71,8 @@ def _url_errors(url: Any, host: str) -> list[str]:
         parts = urlsplit(str(url))
         if parts.scheme == "http":
             return [
-                f"nova_lxd_auth_url of {host} begins with http://, and the password would go over the network as it is: give the https:// address."
+                f"nova_lxd_auth_url of {host} begins with http://, and the password would go over the network as it is: "
+                "give the https:// address."
             ]
         if (
             parts.scheme == "https"
@@ -82,7 +83,8 @@ def _url_errors(url: Any, host: str) -> list[str]:
     except ValueError:
         pass
     return [
-        f"nova_lxd_auth_url of {host} is no address of Keystone: give one such as https://keystone.site.org:5000/v3, without user and query."
+        f"nova_lxd_auth_url of {host} is no address of Keystone: give one such as https://keystone.site.org:5000/v3, "
+        "without user and query."
     ]
 
 
@@ -103,9 +105,8 @@ def transport_errors(url: Any, name: str, host: str) -> list[str]:
             f"{name} of {host} is no address of RabbitMQ with user and password: give one such as {example}, reserved characters as %XX."
         ]
     if parse_qs(parts.query).get("ssl", [""])[0].lower() not in _TRUE:
-        return [
-            f"{name} of {host} is without TLS, and the password would go over the network as it is: use RabbitMQ's TLS port and end with ?ssl=1."
-        ]
+        wrong = "is without TLS, and the password would go over the network as it is"
+        return [f"{name} of {host} {wrong}: use RabbitMQ's TLS port and end with ?ssl=1."]
     return []
 
 
@@ -122,14 +123,16 @@ def ca_errors(ca: Any, name: str, host: str) -> list[str]:
     if ca in (None, "") or (isinstance(ca, str) and _PEM in ca and "PRIVATE KEY" not in ca):
         return []
     return [
-        f"{name} of {host} is no certificate: give the authority's PEM text, which has {_PEM}, or leave it empty for the system's authorities."
+        f"{name} of {host} is no certificate: give the authority's PEM text, which has {_PEM}, "
+        "or leave it empty for the system's authorities."
     ]
 
 
 def _network_errors(network: Any, host: str) -> list[str]:
     if network == "openvswitch":
         return [
-            f"nova_lxd_network of {host} is openvswitch, which no test has run with yet: write linuxbridge, or none and run Neutron's agent yourself."
+            f"nova_lxd_network of {host} is openvswitch, which no test has run with yet: "
+            "write linuxbridge, or none and run Neutron's agent yourself."
         ]
     return _choice_errors(network, NETWORKS, "nova_lxd_network", host)
 

@@ -6,8 +6,8 @@
 
 usage: nova_gpus /etc/nova/gpus.json
 
-What is lost is written with the key "noticed", and taken back when the device answers again. A loss without that key is the role's: only the
-role takes it back. The driver of Nova reads the file each minute, reserves a lost GPU in Placement and informs its server's owner.
+What is lost is written with the key "noticed", and taken back when the device answers again. A loss without that key is the role's,
+and only the role takes it back. The driver of Nova reads the file each minute, reserves a lost GPU in Placement and informs its server's owner.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, Dict, List
+from typing import Any
 
 # What the registers of a device read as that does not answer any more.
 SILENCE = b"\xff" * 4
 
 
-def reason(entry: Dict[str, Any]) -> str:
+def reason(entry: dict[str, Any]) -> str:
     """Say why a GPU is lost; an empty text if it is there."""
     for path in entry.get("paths") or []:
         if not os.path.exists(path):
@@ -36,7 +36,7 @@ def reason(entry: Dict[str, Any]) -> str:
     return ""
 
 
-def looked_at(entries: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+def looked_at(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The entries as they are now."""
     now = []
     for entry in entries:

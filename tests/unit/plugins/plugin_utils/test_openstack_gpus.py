@@ -113,7 +113,7 @@ def test_what_is_not_allotted_is_not_offered_and_lost_if_it_was() -> None:
 
 @pytest.mark.parametrize("damaged", ["{", "[]", '{"version": 2, "devices": []}', '{"version": 1, "devices": [{"id": "x"}]}'])
 def test_a_damaged_file_is_no_empty_one(damaged: str) -> None:
-    with pytest.raises(ValueError, match="gpus.json of lxd1 is damaged"):
+    with pytest.raises(ValueError, match=r"gpus\.json of lxd1 is damaged"):
         inventory([gpu(0)], recorded=damaged, host="lxd1")
     assert inventory([gpu(0)], recorded=damaged, accepted=True)["lost"] == []
 
