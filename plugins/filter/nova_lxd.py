@@ -1,13 +1,12 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that compute configuration of OpenStack's compute hosts with LXD, and of Neutron's agent there."""
+"""Filters that compute PCI entries of OpenStack Nova and gpu devices of LXD."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import compute, compute_conf, compute_gpus
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import devices as openstack_devices
 
 
@@ -16,9 +15,4 @@ class FilterModule:
         return {
             "nova_pci_entries": as_filter(openstack_devices.pci_entries),
             "lxd_gpu_devices": as_filter(openstack_devices.gpu_devices),
-            "nova_lxd_errors": as_filter(compute.host_errors),
-            "nova_lxd_conf": as_filter(compute_conf.nova_conf),
-            "nova_lxd_gpus": as_filter(compute_gpus.inventory),
-            "openstack_linuxbridge_errors": as_filter(compute.agent_errors),
-            "openstack_linuxbridge_conf": as_filter(compute_conf.agent_conf),
         }

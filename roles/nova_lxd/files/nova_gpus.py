@@ -7,7 +7,8 @@
 usage: nova_gpus /etc/nova/gpus.json
 
 What is lost is written with the key "noticed", and taken back when the device answers again. A loss without that key is the role's,
-and only the role takes it back. The driver of Nova reads the file each minute, reserves a lost GPU in Placement and informs its server's owner.
+and only the role takes it back. The driver of Nova reads the file each minute, reserves a lost GPU in Placement and informs the owner
+of its server.
 """
 
 from __future__ import annotations
