@@ -92,13 +92,18 @@ def _inventory_entry(unit: Unit, accelerator: Accelerator, nvidia_runtime: bool)
     memory = part.get("memory_mib")
     return {
         "id": str(unit.uuid) if unit.is_mig else unit.pci_address,
-        "resource_class": _custom(f"GPU_{unit.type}"),
+        "resource_class": resource_class(unit.type),
         # Drivers keep some of the memory for themselves: 81559 MiB are an 80GB device.
         "traits": [_custom(f"GPU_MEMORY_{round(int(memory) / 1024)}GB")] if memory else [],
         "lxd": device,
         "paths": list(unit.files),
         "nvidia_runtime": nvidia_runtime and unit.vendor == NVIDIA.name,
     }
+
+
+def resource_class(gpu_type: str) -> str:
+    """The class in Placement of a type of GPU, or of a MIG instance."""
+    return _custom(f"GPU_{gpu_type}")
 
 
 def _custom(name: str) -> str:

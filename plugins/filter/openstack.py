@@ -1,0 +1,34 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The filters that check an inventory of OpenStack, plan its cloud and compute the configuration of its parts."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import control_conf, front, manager, messaging, objects
+
+
+def openstack_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cloud: dict[str, t.Any]) -> list[str]:
+    return [str(found) for found in manager.check(Site(hostvars, groups, in_play, cloud))]
+
+
+def openstack_plan(hostvars: t.Any, groups: dict[str, list[str]], cloud: dict[str, t.Any], recorded: str = "") -> dict[str, t.Any]:
+    return manager.plan(Site(hostvars, groups, (), cloud), recorded)
+
+
+class FilterModule:
+    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
+        return {
+            "openstack_front_files": as_filter(front.files),
+            "openstack_inventory_errors": as_filter(openstack_inventory_errors),
+            "openstack_messaging_definitions": as_filter(messaging.definitions),
+            "openstack_messaging_lacking": as_filter(messaging.lacking),
+            "openstack_accounts": as_filter(objects.accounts),
+            "openstack_objects": as_filter(objects.objects),
+            "openstack_plan": as_filter(openstack_plan),
+            "openstack_service_files": as_filter(control_conf.files),
+            "openstack_service_paths": as_filter(control_conf.paths),
+        }

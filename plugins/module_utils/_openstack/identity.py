@@ -1,0 +1,151 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""Who is in a cloud: services, accounts, projects, and who may do what in them."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cloud import MARK, Cloud
+
+DOMAIN = "default"
+INTERFACES = ("public", "internal", "admin")
+Entry = t.Mapping[str, t.Any]
+
+
+def services(cloud: Cloud, wanted: t.Sequence[Entry], region: str) -> dict[str, str]:
+    """Make the catalogue's entries; the public endpoint of each by name of the service."""
+    identity = cloud.sdk.identity
+    known = {service.name: service for service in identity.services()}
+    endpoints: dict[tuple[str, str], t.Any] = {}
+    for endpoint in identity.endpoints(region_id=region):
+        endpoints[endpoint.service_id, endpoint.interface] = endpoint
+    public = {}
+    for entry in wanted:
+        name = entry["name"]
+        service = known.get(name) or cloud.change(
+            f"The service {name} is new.", lambda entry=entry: identity.create_service(name=entry["name"], type=entry["type"])
+        )
+        if service is None:
+            continue
+        for interface in INTERFACES:
+            endpoint = endpoints.get((service.id, interface))
+            if endpoint is None:
+                values = {"service_id": service.id, "interface": interface, "url": entry["url"], "region_id": region}
+                endpoint = cloud.change(
+                    f"The {interface} endpoint of {name} is new.", lambda values=values: identity.create_endpoint(**values)
+                )
+            elif endpoint.url != entry["url"]:
+                cloud.change(
+                    f"The {interface} endpoint of {name} changes from {endpoint.url} to {entry['url']}.",
+                    lambda endpoint=endpoint, entry=entry: identity.update_endpoint(endpoint, url=entry["url"]),
+                )
+            if interface == "public" and endpoint is not None:
+                public[name] = endpoint.id
+    return public
+
+
+def roles(cloud: Cloud, wanted: t.Iterable[str]) -> None:
+    known = {role.name for role in cloud.sdk.identity.roles()}
+    for name in wanted:
+        if name not in known:
+            cloud.change(f"The role {name} is new.", lambda name=name: cloud.sdk.identity.create_role(name=name))
+
+
+def projects(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
+    """Make projects. One with our mark that is no longer wanted is only reported."""
+    identity = cloud.sdk.identity
+    known = {project.name: project for project in identity.projects(domain_id=DOMAIN)}
+    for entry in wanted:
+        name, description = entry["name"], entry.get("description") or ""
+        project = known.get(name)
+        if project is None:
+            values = {"name": name, "domain_id": DOMAIN, "description": description, "tags": [MARK]}
+            cloud.change(f"The project {name} is new.", lambda values=values: identity.create_project(**values))
+        elif (project.description or "") != description or not project.is_enabled or MARK not in (project.tags or []):
+            values = {"description": description, "is_enabled": True, "tags": sorted({*(project.tags or []), MARK})}
+            cloud.change(
+                f"The project {name} is brought to what is wanted.",
+                lambda project=project, values=values: identity.update_project(project, **values),
+            )
+    names = {entry["name"] for entry in wanted}
+    cloud.left += [
+        f"The project {name} is no longer wanted." for name, one in known.items() if MARK in (one.tags or []) and name not in names
+    ]
+
+
+def users(cloud: Cloud, wanted: t.Sequence[Entry], accepts: t.Callable[[str, str], bool]) -> None:
+    """Make accounts with passwords.
+
+    :param accepts: says whether an account may log in with a password now.
+    """
+    identity = cloud.sdk.identity
+    known = {user.name: user for user in identity.users(domain_id=DOMAIN)}
+    for entry in wanted:
+        name, password = entry["name"], entry["password"]
+        user = known.get(name)
+        if user is None:
+            values = {"name": name, "domain_id": DOMAIN, "password": password, "description": f"Made by {MARK}"}
+            cloud.change(f"The account {name} is new.", lambda values=values: identity.create_user(**values))
+        elif not accepts(name, password):
+            cloud.change(
+                f"The account {name} gets its password.",
+                lambda user=user, password=password: identity.update_user(user, password=password, is_enabled=True),
+            )
+
+
+def grants(cloud: Cloud, wanted: t.Mapping[str, t.Mapping[str, t.Sequence[str]]], kind: str = "user") -> None:
+    """Bring the roles in projects to what is wanted: by project, by name of the user or group, the roles.
+
+    What others have in these projects is taken away at once: who left a group must not start anything new.
+    """
+    identity = cloud.sdk.identity
+    names = {role.id: role.name for role in identity.roles()}
+    for project_name, members in wanted.items():
+        project = cloud.required("project", project_name)
+        if project is None:  # in check mode it may be new
+            continue
+        there: dict[str, set[str]] = {}
+        for found in identity.role_assignments(scope_project_id=project.id):
+            whose = getattr(found, kind)
+            if whose:
+                there.setdefault(whose["id"], set()).add(found.role["id"])
+        for name, given in members.items():
+            member = cloud.required(kind, name)
+            if member is None:
+                continue
+            had = there.pop(member.id, set())
+            ids = {cloud.required("role", role).id for role in given}
+            for role in sorted(ids - had):
+                cloud.change(
+                    f"The {kind} {name} gets the role {names[role]} in the project {project_name}.",
+                    lambda role=role, member=member, project=project: _grant(identity, "assign", kind, project, member, role),
+                )
+            _take(cloud, kind, project, member.id, name, had - ids, names)
+        for member_id, had in there.items():
+            _take(cloud, kind, project, member_id, member_id, had, names)
+
+
+def _take(cloud: Cloud, kind: str, project: t.Any, member: str, name: str, roles_left: t.Iterable[str], names: t.Mapping[str, str]) -> None:
+    for role in sorted(roles_left):
+        cloud.change(
+            f"The {kind} {name} loses the role {names[role]} in the project {project.name}.",
+            lambda role=role: _grant(cloud.sdk.identity, "unassign", kind, project, member, role),
+        )
+
+
+def _grant(identity: t.Any, how: str, kind: str, project: t.Any, member: t.Any, role: str) -> None:
+    word = "to" if how == "assign" else "from"
+    getattr(identity, f"{how}_project_role_{word}_{kind}")(project.id, getattr(member, "id", member), role)
+
+
+def system_grants(cloud: Cloud, wanted: t.Mapping[str, str]) -> None:
+    """Give accounts a role in the system as a whole, by name of the account."""
+    for name, role_name in wanted.items():
+        user, role = cloud.required("user", name), cloud.required("role", role_name)
+        if user is None or role is None:
+            continue
+        path = f"/system/users/{user.id}/roles/{role.id}"
+        if cloud.sdk.identity.get(path).status_code != 204:
+            cloud.change(f"The account {name} gets the role {role_name} in the system.", lambda path=path: cloud.sdk.identity.put(path))

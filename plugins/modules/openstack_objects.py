@@ -1,0 +1,224 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Bring the objects of an OpenStack cloud to what is wanted, in one process."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: openstack_objects
+version_added: 0.1.0
+short_description: Bring services, accounts, projects, limits, flavors, images and networks of a cloud to what is wanted
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Compares each kind of object with what is wanted and changes what differs. One login and one process serve all of them.
+  - No server, volume or address is touched. A network or flavor that servers may have is never changed, but refused in one sentence.
+  - What this module made and is no longer wanted is reported in RV(left).
+requirements:
+  - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
+attributes:
+  check_mode:
+    description: Predicts the changes; what depends on an object that is not there yet is left out.
+    support: full
+  diff_mode:
+    description: Not needed, the result has a sentence for each change.
+    support: none
+options:
+  cloud:
+    description: Name of the cloud in C(/etc/openstack/clouds.yaml), with the account of an administrator.
+    type: str
+    required: true
+  region:
+    description: The region of endpoints and limits.
+    type: str
+    default: RegionOne
+  services:
+    description: Entries of the catalogue.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the service.
+        type: str
+        required: true
+      type:
+        description: Its type, such as V(compute).
+        type: str
+        required: true
+      url:
+        description: Address of its API; the same for all three interfaces.
+        type: str
+        required: true
+  roles:
+    description: Roles that must exist.
+    type: list
+    elements: str
+    default: []
+  projects:
+    description: Projects of the domain Default, each with C(name) and C(description).
+    type: list
+    elements: dict
+    default: []
+  users:
+    description: Accounts of the domain Default, each with C(name) and C(password).
+    type: list
+    elements: dict
+    default: []
+  grants:
+    description: By project, by name of the account, its roles. Other accounts lose theirs in these projects.
+    type: dict
+    default: {}
+  system_grants:
+    description: By name of the account, its role in the system as a whole.
+    type: dict
+    default: {}
+  registered_limits:
+    description: By name of a resource of Nova, such as V(class:CUSTOM_GPU_A100), how much a project may use that has no limit of its own.
+    type: dict
+    default: {}
+  limits:
+    description: By project, by name of a resource of Nova, how much it may use.
+    type: dict
+    default: {}
+  flavors:
+    description: Flavors, each with C(name), C(vcpus), C(ram) in MiB, C(disk) in GiB, C(extra_specs) and C(projects). No project means all.
+    type: list
+    elements: dict
+    default: []
+  images:
+    description: Images, each with C(name), C(path) on this host and C(sha256), and maybe C(disk_format), C(visibility) and C(properties).
+    type: list
+    elements: dict
+    default: []
+  networks:
+    description: >-
+      Networks, each with C(name) and C(cidr), and maybe C(project), C(shared), C(external), C(physical_network), C(dhcp), C(dns), C(gateway)
+      and C(pool).
+    type: list
+    elements: dict
+    default: []
+  routers:
+    description: Routers, each with C(name) and C(networks), and maybe C(project) and C(external), the network to the outside.
+    type: list
+    elements: dict
+    default: []
+  purge:
+    description: Whether flavors that this module made and are no longer wanted are removed.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Give a project two A100
+  deephdc.accelerators.openstack_objects:
+    cloud: deephdc-admin
+    projects:
+      - {name: physics, description: Simulations}
+    limits:
+      physics: {"class:CUSTOM_GPU_A100": 2, "class:VCPU": 64, "class:MEMORY_MB": 262144, servers: 10}
+"""
+
+RETURN = r"""
+changes:
+  description: What was changed, or would be in check mode, one sentence each.
+  type: list
+  elements: str
+  returned: success
+  sample: ["The project physics is new."]
+left:
+  description: What is there and no longer wanted, one sentence each.
+  type: list
+  elements: str
+  returned: success
+  sample: ["The flavor gpu-old is no longer wanted."]
+endpoints:
+  description: Identifier of the public endpoint by name of the service.
+  type: dict
+  returned: success
+  sample: {nova: 5f0e2c}
+"""
+
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import cloud as openstack_cloud
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import identity, limits, networks, servers
+
+
+def accepts(cloud: openstack_cloud.Cloud, name: str, password: str) -> bool:
+    """Say whether an account may log in with a password."""
+    auth = {
+        "identity": {
+            "methods": ["password"],
+            "password": {"user": {"name": name, "domain": {"id": identity.DOMAIN}, "password": password}},
+        },
+        "scope": "unscoped",
+    }
+    answer = cloud.sdk.session.post(
+        "/auth/tokens", json={"auth": auth}, authenticated=False, endpoint_filter={"service_type": "identity"}, raise_exc=False
+    )
+    if answer.status_code not in (201, 401):
+        raise Refused(f"Keystone did not say whether the account {name} may log in: status {answer.status_code}.")
+    return bool(answer.status_code == 201)
+
+
+def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, str]:
+    """Bring all kinds to what is wanted, each after those that it needs."""
+    endpoints = identity.services(cloud, wanted["services"], wanted["region"])
+    identity.roles(cloud, wanted["roles"])
+    identity.projects(cloud, wanted["projects"])
+    identity.users(cloud, wanted["users"], lambda name, password: accepts(cloud, name, password))
+    identity.grants(cloud, wanted["grants"])
+    identity.system_grants(cloud, wanted["system_grants"])
+    limits.registered(cloud, "nova", wanted["region"], wanted["registered_limits"])
+    limits.of_projects(cloud, "nova", wanted["region"], wanted["limits"])
+    if wanted["flavors"]:
+        servers.flavors(cloud, wanted["flavors"], wanted["purge"])
+    if wanted["images"]:
+        servers.images(cloud, wanted["images"])
+    if wanted["networks"]:
+        networks.networks(cloud, wanted["networks"])
+    if wanted["routers"]:
+        networks.routers(cloud, wanted["routers"])
+    return endpoints
+
+
+def main() -> None:
+    lists = dict.fromkeys(
+        ("services", "projects", "flavors", "images", "networks", "routers"), {"type": "list", "elements": "dict", "default": []}
+    )
+    dicts = dict.fromkeys(("grants", "system_grants", "registered_limits", "limits"), {"type": "dict", "default": {}})
+    module = AnsibleModule(
+        argument_spec={
+            "cloud": {"type": "str", "required": True},
+            "region": {"type": "str", "default": "RegionOne"},
+            "roles": {"type": "list", "elements": "str", "default": []},
+            "users": {"type": "list", "elements": "dict", "default": [], "no_log": False},
+            "purge": {"type": "bool", "default": False},
+            **lists,
+            **dicts,
+            "services": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {key: {"type": "str", "required": True} for key in ("name", "type", "url")},
+            },
+        },
+        supports_check_mode=True,
+    )
+    if openstack_cloud.LIBRARY_ERROR:
+        module.fail_json(msg=missing_required_lib("openstacksdk"), exception=openstack_cloud.LIBRARY_ERROR)
+    try:
+        cloud = openstack_cloud.connect(module.params["cloud"], module.check_mode)
+        endpoints = bring(cloud, module.params)
+    except Refused as refused:
+        module.fail_json(msg=" ".join(map(str, refused.args)))
+    except openstack_cloud.openstack.exceptions.SDKException as error:
+        module.fail_json(msg=f"The cloud refused a change: {openstack_cloud.one_line(error)}.")
+    module.exit_json(changed=bool(cloud.changes), changes=cloud.changes, left=cloud.left, endpoints=endpoints)
+
+
+if __name__ == "__main__":
+    main()

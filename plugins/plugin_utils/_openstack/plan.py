@@ -1,0 +1,91 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""What a cloud is made of, and which GPUs its compute hosts offer: pure functions."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import units
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import Promises, with_lost
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.control_conf import urls
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.devices import gpu_inventory
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import BY_NAME, PARTS, SERVICES
+
+# What the controller keeps of the offered devices, so that the next run sees which are missing.
+PROMISES = Promises(
+    "/var/lib/deephdc/openstack_accelerators",
+    "# Made by deephdc.accelerators: the accelerators that each compute host offered to instances at the last run.\n",
+)
+
+
+class Compute(t.NamedTuple):
+    """A compute host: what it is called in Nova, and the devices that are offered of it, lost ones included."""
+
+    host: str
+    name: str
+    devices: list[dict[str, t.Any]]
+
+
+def nothing(errors: t.Sequence[Finding], warnings: t.Sequence[Finding] = ()) -> dict[str, t.Any]:
+    """A plan that stops the run."""
+    return {
+        "errors": [str(found) for found in errors],
+        "warnings": [str(found) for found in warnings],
+        "findings": [found.as_dict() for found in (*errors, *warnings)],
+        "offers": {},
+        "record": "",
+        "files": {},
+        "probes": [],
+    }
+
+
+def compute(host: str, name: str, found: list[dict[str, t.Any]], promised: list[dict[str, t.Any]]) -> tuple[Compute, list[Finding]]:
+    """A compute host and what it has lost of what was promised.
+
+    :raises ValueError: a device can't be read.
+    """
+    devices, lost = with_lost(found, promised, host)
+    return Compute(host, name, devices), lost
+
+
+def offered(device_list: list[dict[str, t.Any]]) -> dict[str, int]:
+    """How many units of each resource class."""
+    return dict(Counter(str(entry["resource_class"]) for entry in gpu_inventory(units.schedulable(device_list))["devices"]))
+
+
+def plan(
+    cloud: t.Mapping[str, t.Any],
+    hosts: t.Mapping[str, str],
+    names: t.Mapping[str, str],
+    addresses: t.Mapping[str, str],
+    computes: t.Sequence[Compute],
+    lost: t.Sequence[Finding],
+    warnings: t.Sequence[Finding],
+) -> dict[str, t.Any]:
+    """The cloud. hosts, names and addresses: by part, see hosts.py."""
+    offers = {one.host: offered(one.devices) for one in computes}
+    return {
+        **nothing((), (*lost, *warnings)),
+        "offers": offers,
+        "record": PROMISES.text({one.host: one.devices for one in computes}),
+        "lost": [str(found) for found in lost],
+        "expected": [{"host": one.host, "name": one.name, "classes": offers[one.host]} for one in computes],
+        "hosts": dict(hosts),
+        "names": dict(names),
+        "addresses": dict(addresses),
+        "urls": urls({name: names[name] for name in BY_NAME}),
+        "services": [{**one._asdict(), **{key: list(getattr(one, key)) for key in ("packages", "units", "databases")}} for one in SERVICES],
+        "databases": {one.name: list(one.databases) for one in SERVICES},
+        "parts": {host: [part for part in PARTS if hosts[part] == host] for host in dict.fromkeys(hosts.values())},
+        "region": str(cloud["region"]),
+        "ca": str(cloud["ca"]),
+        "workers": int(cloud["workers"]),
+        "mtu": int(cloud["mtu"]),
+        "physical_networks": dict(cloud["physical_networks"]),
+        "settings": {name: dict(sections) for name, sections in cloud["settings"].items()},
+        "federation": {},
+    }
