@@ -40,6 +40,7 @@ MAPS = {
         "slurm_cluster_node_settings",
     ),
     *("slurm_database_settings", "slurm_node_copies", "udocker_settings"),
+    *("nova_lxd_physical_networks", "nova_lxd_settings", "openstack_linuxbridge_physical_networks"),
 }
 USER = [*limits.keys(limits.GROUP), "per_job"]
 PER_JOB = limits.keys(limits.JOB)

@@ -12,10 +12,13 @@ devices: a list of objects, one for each GPU, or for each MIG instance of a divi
                     UUID of its MIG instance; no comma. Keep it as long as the GPU exists: a server holds its GPU by it.
     resource_class  what a flavor asks for: CUSTOM_GPU_A100
     traits          optional list: what a flavor may require besides, such as CUSTOM_GPU_MEMORY_80GB
-    lxd             the device that an instance is given, in LXD's words: {"type": "gpu", "pci": "0000:41:00.0"}
+    lxd             the device that an instance is given, in LXD's words: {"type": "gpu", "pci": "0000:41:00.0"}; or a list of
+                    devices that belong together, such as the files of one GPU
     paths           optional list of files that are there as long as the GPU is, such as /dev/nvidia0
     nvidia_runtime  optional: whether LXD gives the instance NVIDIA's libraries (nvidia.runtime), which takes libnvidia-container
     lost            optional: one sentence that says why the GPU is not usable now; its server's owner reads it
+    pci_address     optional: the device that it is a part of, for whoever writes the file
+    noticed         optional: whether the loss was noticed between two runs of the role, and may be taken back without one
 
 A GPU is lost if the file says so, or if one of its paths is missing. It stays in the file as long as a server has it.
 """
@@ -30,7 +33,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from .errors import InvalidInventory
 
 _CUSTOM = re.compile(r"CUSTOM_[A-Z0-9_]{1,248}\Z")
-_KEYS = {"id", "resource_class", "traits", "lxd", "paths", "nvidia_runtime", "lost"}
+_KEYS = {"id", "resource_class", "traits", "lxd", "paths", "nvidia_runtime", "lost", "pci_address", "noticed"}
 
 
 class Gpu(NamedTuple):
@@ -38,7 +41,7 @@ class Gpu(NamedTuple):
 
     id: str
     resource_class: str
-    lxd: Mapping[str, str]
+    lxd: Mapping[str, str] | Sequence[Mapping[str, str]]
     traits: Sequence[str] = ()
     paths: Sequence[str] = ()
     nvidia_runtime: bool = False
@@ -89,7 +92,7 @@ def _gpu(entry: Any) -> Gpu:
     for key in ("id", "resource_class", "lxd"):
         if not entry.get(key):
             raise ValueError(f"it has no {key}")
-    traits, paths, device = entry.get("traits") or [], entry.get("paths") or [], entry["lxd"]
+    traits, paths, given = entry.get("traits") or [], entry.get("paths") or [], entry["lxd"]
     if not isinstance(entry["id"], str) or "," in entry["id"] or len(entry["id"]) > 100:
         raise ValueError("its id must be a text of 100 characters at most, without a comma")
     if not (_texts(traits) and _texts(paths)):
@@ -97,12 +100,13 @@ def _gpu(entry: Any) -> Gpu:
     for name in (entry["resource_class"], *traits):
         if not isinstance(name, str) or not _CUSTOM.match(name):
             raise ValueError(f"{name} must be CUSTOM_ with capital letters, digits and underscores after it")
-    if not isinstance(device, dict) or not _texts([*device, *device.values()]) or "type" not in device:
-        raise ValueError("lxd must be an object of texts, with a type")
+    for device in given if isinstance(given, list) else [given]:
+        if not isinstance(device, dict) or not _texts([*device, *device.values()]) or "type" not in device:
+            raise ValueError("lxd must be an object of texts, with a type, or a list of such objects")
     return Gpu(
         id=entry["id"],
         resource_class=entry["resource_class"],
-        lxd=device,
+        lxd=given,
         traits=tuple(traits),
         paths=tuple(paths),
         nvidia_runtime=entry.get("nvidia_runtime") is True,
@@ -116,7 +120,11 @@ def _texts(values: Any) -> bool:
 
 def instance_devices(gpus: Iterable[Gpu]) -> dict[str, dict[str, str]]:
     """Compute LXD's devices of an instance that has these GPUs."""
-    return {f"gpu{number}": dict(gpu.lxd) for number, gpu in enumerate(gpus)}
+    named: dict[str, dict[str, str]] = {}
+    for number, gpu in enumerate(gpus):
+        for part, device in enumerate([gpu.lxd] if isinstance(gpu.lxd, Mapping) else gpu.lxd):
+            named[f"gpu{number}-{part}" if part else f"gpu{number}"] = dict(device)
+    return named
 
 
 def instance_configuration(gpus: Sequence[Gpu]) -> dict[str, str]:

@@ -1,0 +1,212 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The module openstack_compute_hold against an API in memory: no server may end by it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.modules import openstack_compute_hold
+
+REASON = "gpu_hold: nvidia_driver"
+
+
+class Answer:
+    def __init__(self, content, status_code=200):
+        self.status_code = status_code
+        self.text = json.dumps(content)
+
+    def json(self):
+        return json.loads(self.text)
+
+
+class Service:
+    """One service of the cloud: answers by path, and what was changed."""
+
+    def __init__(self, cloud, name):
+        self.cloud = cloud
+        self.name = name
+
+    def get(self, path, params=None, **_options):
+        self.cloud.asked.append((self.name, path, params))
+        return self.cloud.get(self.name, path, params or {})
+
+    def put(self, path, json=None, **_options):
+        self.cloud.changes.append((path, json))
+        (service,) = self.cloud.services
+        service.update(status=json["status"], disabled_reason=json.get("disabled_reason"))
+        return Answer({})
+
+
+class Cloud:
+    def __init__(self):
+        self.services = [{"id": "s1", "host": "lxd1", "status": "enabled", "disabled_reason": None}]
+        self.servers = []
+        self.providers = {"lxd1": []}  # by root: names of GPUs
+        self.allocations = {}
+        self.asked = []
+        self.changes = []
+        self.broken = ""
+        self.ends = None
+        for name in ("compute", "placement", "identity"):
+            setattr(self, name, Service(self, name))
+
+    def get(self, name, path, params):
+        if self.broken == name:
+            return Answer("no database", 503)
+        if path == "/os-services":
+            assert params == {"binary": "nova-compute", "host": "lxd1"}
+            return Answer({"services": self.services})
+        if path == "/servers/detail":
+            assert (params["all_tenants"], params["host"]) == ("1", "lxd1")
+            if self.ends and self.changes:
+                self.servers = [server for server in self.servers if server["id"] != self.ends]
+            begin = [server["id"] for server in self.servers].index(params["marker"]) + 1 if params.get("marker") else 0
+            return Answer({"servers": self.servers[begin : begin + 2]})
+        if path == "/resource_providers":
+            if "name" in params:
+                return Answer(
+                    {
+                        "resource_providers": [{"uuid": "root", "name": params["name"]}]
+                        if self.providers.get(params["name"]) is not None
+                        else []
+                    }
+                )
+            names = ["lxd1", *(f"lxd1_gpu_{key}" for key in self.providers["lxd1"])]
+            return Answer({"resource_providers": [{"uuid": name, "name": name} for name in names]})
+        if path.startswith("/resource_providers/"):
+            return Answer({"allocations": {server: {} for server in self.allocations.get(path.split("/")[2], [])}})
+        if path == "/users/u1":
+            return Answer({"user": {"name": "ada"}})
+        if path == "/projects/p1":
+            return Answer({"project": {"name": "physics"}})
+        return Answer({}, 404)
+
+    def run(self, number, state=1, task=None, user="u1", gpu=None):
+        server = {"id": f"i{number}", "name": f"n{number}", "user_id": user, "tenant_id": "p1"}
+        self.servers.append({**server, "OS-EXT-STS:power_state": state, "OS-EXT-STS:task_state": task})
+        if gpu:
+            self.providers["lxd1"].append(gpu)
+            self.allocations[f"lxd1_gpu_{gpu}"] = [f"i{number}"]
+
+
+@pytest.fixture
+def cloud():
+    return Cloud()
+
+
+@pytest.fixture
+def hold(run, cloud, monkeypatch):
+    monkeypatch.setattr(openstack_compute_hold, "POLL", 0.01)
+    monkeypatch.setattr(openstack_compute_hold, "SDK_FAULT", None)
+    monkeypatch.setattr(openstack_compute_hold, "connect", lambda name: cloud if name == "deephdc-admin" else None)
+
+    def run_module(state="held", **options):
+        reason = {"reason": REASON} if state == "held" else {}
+        return run(openstack_compute_hold, **{"cloud": "deephdc-admin", "name": "lxd1", "state": state, **reason, **options})
+
+    return run_module
+
+
+def test_an_empty_host_is_held_once(hold, cloud):
+    result = hold()
+    assert (result["changed"], result["known"], result["held"], result["kept"], result["summary"]) == (True, True, True, "", [])
+    assert cloud.changes == [("/os-services/s1", {"status": "disabled", "disabled_reason": REASON})]
+    assert result["diff"]["before"] == "reason \nstatus enabled\n" and result["diff"]["after"] == f"reason {REASON}\nstatus disabled\n"
+    again = hold()
+    assert (again["changed"], again["held"]) == (False, True) and len(cloud.changes) == 1
+
+
+def test_a_host_that_another_role_holds_keeps_its_reason(hold, cloud):
+    cloud.services[0].update(status="disabled", disabled_reason="gpu_hold: pci_passthrough")
+    assert (hold()["changed"], cloud.services[0]["disabled_reason"]) == (False, "gpu_hold: pci_passthrough")
+
+
+@pytest.mark.parametrize(("reason", "because"), [("memory is replaced", " (memory is replaced)"), (None, "")])
+def test_what_an_administrator_disabled_stays_so(hold, cloud, reason, because):
+    cloud.services[0].update(status="disabled", disabled_reason=reason)
+    result = hold()
+    assert (result["changed"], result["held"]) == (False, False)
+    assert result["kept"] == f"the compute service of lxd1 was disabled by an administrator{because} and stays so"
+    assert hold("released")["changed"] is False and cloud.changes == []
+
+
+def test_what_the_driver_disabled_is_held(hold, cloud):
+    """Else it would enable the service in the middle of the hold."""
+    cloud.services[0].update(status="disabled", disabled_reason="AUTO: LXD does not answer")
+    assert hold()["held"] is True and cloud.services[0]["disabled_reason"] == REASON
+
+
+def test_release_enables_what_was_held_only(hold, cloud):
+    assert hold("released")["changed"] is False
+    hold()
+    result = hold("released")
+    assert (result["changed"], result["held"], cloud.services[0]["status"]) == (True, False, "enabled")
+
+
+def test_owners_of_running_servers_are_named(hold, cloud):
+    cloud.run(1, gpu="0000:01:00.0")
+    cloud.run(2, state=4)
+    cloud.run(3, state=0, task="spawning", user="u9")
+    result = hold()
+    assert result["summary"] == [
+        "server i1 (n1) of ada in the project physics with the GPU 0000:01:00.0",
+        "server i3 (n3) of u9 in the project physics",
+    ]
+    assert [path for path, _body in cloud.changes] == ["/os-services/s1"]
+
+
+def test_only_servers_with_the_devices_are_waited_for(hold, cloud):
+    cloud.run(1, gpu="0000:01:00.0")
+    cloud.run(2, gpu="0000:02:00.0")
+    cloud.run(3)
+    cloud.run(4, gpu="MIG-7")
+
+    def waited(**options):
+        return [server["id"] for server in hold(servers="devices", **options)["servers"]]
+
+    assert waited() == ["i1", "i2", "i4"]
+    assert waited(devices=["0000:02:00.0"]) == ["i2", "i4"]
+    assert [server["id"] for server in hold()["servers"]] == ["i1", "i2", "i3", "i4"]
+
+
+def test_it_waits_for_servers(hold, cloud):
+    cloud.run(1)
+    cloud.ends = "i1"
+    assert hold(wait=20)["summary"] == []
+
+
+def test_the_wait_ends(hold, cloud):
+    cloud.run(1)
+    assert len(hold(wait=0.05)["summary"]) == 1
+
+
+def test_check_mode_reads_and_changes_nothing(hold, cloud):
+    cloud.run(1)
+    result = hold(_ansible_check_mode=True, wait=60)
+    assert (result["changed"], result["held"], len(result["summary"]), cloud.changes) == (True, True, 1, [])
+
+
+def test_a_host_that_nova_does_not_have(hold, cloud):
+    cloud.services = []
+    result = hold()
+    assert (result["changed"], result["known"], result["held"]) == (False, False, False)
+    assert hold("released")["changed"] is False
+
+
+def test_a_host_without_providers_has_servers_without_gpus(hold, cloud):
+    cloud.providers = {}
+    cloud.run(1)
+    assert hold()["servers"][0]["gpus"] == []
+
+
+@pytest.mark.parametrize(("broken", "who"), [("compute", "Nova"), ("placement", "Placement")])
+def test_an_api_that_is_down_is_named(hold, cloud, broken, who):
+    cloud.broken = broken
+    result = hold()
+    assert result["failed"] and f"{who} answers with the error 503" in result["msg"]
+
+
+def test_a_reason_that_could_not_be_known_later_is_refused(hold, cloud):
+    assert "gpu_hold: " in hold(reason="because")["msg"] and cloud.changes == []

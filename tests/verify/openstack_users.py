@@ -1,0 +1,88 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What users and the administrator of the scenario openstack ask the cloud: one process of openstacksdk for each question."""
+
+from __future__ import annotations
+
+import base64
+import json
+import textwrap
+from typing import Any
+
+from local import Cluster
+
+# Runs on the controller; a question sets the variable answer.
+BEGINNING = """
+import json, time
+import openstack
+cloud = openstack.connect(**{login})
+
+def until(read, wanted, seconds):
+    deadline = time.monotonic() + seconds
+    while True:
+        seen = read()
+        if wanted(seen) or time.monotonic() > deadline:
+            return seen
+        time.sleep(0.5)
+
+def settled(server, seconds=120, wanted=("ACTIVE", "ERROR", "SHUTOFF")):
+    def read():
+        return cloud.compute.get_server(server)
+    return until(read, lambda seen: seen.status in wanted and not seen.task_state, seconds)
+
+def shown(server):
+    fault = (server.fault or dict()).get("message", "") if hasattr(server, "fault") else ""
+    addresses = [one["addr"] for listed in (server.addresses or dict()).values() for one in listed]
+    return dict(id=server.id, status=server.status, fault=fault, addresses=addresses, metadata=server.metadata)
+
+def make(name, flavor, network):
+    flavor = cloud.compute.find_flavor(flavor, ignore_missing=False).id
+    image = cloud.image.find_image("busybox", ignore_missing=False).id
+    networks = [dict(uuid=cloud.network.find_network(network, ignore_missing=False).id)]
+    return cloud.compute.create_server(name=name, flavor_id=flavor, image_id=image, networks=networks)
+
+def removed(*servers):
+    for server in servers:
+        cloud.compute.delete_server(server, ignore_missing=True)
+    for server in servers:
+        until(lambda: cloud.compute.find_server(server, ignore_missing=True), lambda seen: seen is None, 90)
+    return [server for server in servers if cloud.compute.find_server(server, ignore_missing=True)]
+"""
+
+
+class Account:
+    """Someone who may enter the cloud."""
+
+    def __init__(self, cluster: Cluster, login: dict[str, Any], network: str = "") -> None:
+        self.cluster = cluster
+        self.login = login
+        self.network = network
+
+    def ask(self, question: str, seconds: float = 240) -> Any:
+        """What the variable answer has after a few lines of Python."""
+        program = BEGINNING.replace("{login}", repr(self.login)) + textwrap.dedent(question) + "\nprint(json.dumps(answer))\n"
+        words = f"echo {base64.b64encode(program.encode()).decode()} | base64 --decode | python3 -W ignore -"
+        return json.loads(self.cluster.out("ctl", words, timeout=seconds).splitlines()[-1])
+
+    def start(self, name: str, flavor: str) -> dict[str, Any]:
+        """A new server when its making has ended, well or not."""
+        return dict(self.ask(f"answer = shown(settled(make({name!r}, {flavor!r}, {self.network!r}).id))"))
+
+    def show(self, server: str) -> dict[str, Any]:
+        return dict(self.ask(f"answer = shown(settled({server!r}))"))
+
+    def remove(self, *servers: str) -> None:
+        assert self.ask(f"answer = removed(*{list(servers)!r})") == []
+
+
+def user(cluster: Cluster, name: str, project: str) -> Account:
+    """A user of a project, with the password that the inventory made."""
+    password = (cluster.secrets / "openstack" / name).read_text(encoding="utf-8").split()[0]
+    domains = {"user_domain_name": "Default", "project_domain_name": "Default"}
+    auth = {"auth_url": "https://ctl:5000/v3", "username": name, "password": password, "project_name": project, **domains}
+    cluster.run("ctl", f"echo {base64.b64encode((cluster.secrets / 'openstack/ca.pem').read_bytes()).decode()} | base64 -d > /run/test-ca.pem")
+    return Account(cluster, {"auth": auth, "region_name": "RegionOne", "cacert": "/run/test-ca.pem"}, project)
+
+
+def administrator(cluster: Cluster) -> Account:
+    return Account(cluster, {"cloud": "deephdc-admin"})
