@@ -8,7 +8,14 @@ import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import control_conf, front, manager, messaging, objects
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import (
+    agents,
+    control_conf,
+    front,
+    manager,
+    messaging,
+    objects,
+)
 
 
 def openstack_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cloud: dict[str, t.Any]) -> list[str]:
@@ -22,6 +29,7 @@ def openstack_plan(hostvars: t.Any, groups: dict[str, list[str]], cloud: dict[st
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
+            "openstack_agent_conf": as_filter(agents.text),
             "openstack_front_files": as_filter(front.files),
             "openstack_inventory_errors": as_filter(openstack_inventory_errors),
             "openstack_messaging_definitions": as_filter(messaging.definitions),

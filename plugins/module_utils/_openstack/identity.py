@@ -67,7 +67,11 @@ def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
             values = {"name": name, "domain_id": DOMAIN, "description": description, "tags": [MARK] if is_whole else []}
             cloud.change(f"The project {name} is new.", lambda values=values: identity.create_project(**values))
         elif (project.description or "") != description or not project.is_enabled or (is_whole and MARK not in (project.tags or [])):
-            values = {"description": description, "is_enabled": True, "tags": sorted({*(project.tags or []), *([MARK] if is_whole else [])})}
+            values = {
+                "description": description,
+                "is_enabled": True,
+                "tags": sorted({*(project.tags or []), *([MARK] if is_whole else [])}),
+            }
             cloud.change(
                 f"The project {name} is brought to what is wanted.",
                 lambda project=project, values=values: identity.update_project(project, **values),
