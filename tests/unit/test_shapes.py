@@ -19,6 +19,8 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import objects as openstack_objects
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import settings as openstack_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import elastic, gateway, partitions
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -40,6 +42,8 @@ MAPS = {
         "slurm_cluster_node_settings",
     ),
     *("slurm_database_settings", "slurm_node_copies", "udocker_settings"),
+    *("openstack_cloud_physical_networks", "openstack_control_plane_secrets", "openstack_network_physical_networks"),
+    *("openstack_database_accounts", "openstack_database_passwords", "openstack_messaging_passwords"),
     *("nova_lxd_physical_networks", "nova_lxd_settings", "openstack_linuxbridge_physical_networks"),
 }
 USER = [*limits.keys(limits.GROUP), "per_job"]
@@ -101,6 +105,15 @@ KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
     ("kubernetes_cluster_bindings",): kubernetes_access.BINDING_KEYS,
     ("kubernetes_cluster_user_token",): kubernetes_access.TOKEN_KEYS,
     ("kubernetes_cluster_user_token", "exec"): kubernetes_access.EXEC_KEYS,
+    ("openstack_cloud_settings",): openstack_settings.CONFIGURED,
+    ("openstack_cloud_projects",): openstack_objects.KEYS["projects"],
+    ("openstack_cloud_projects", "limits"): openstack_objects.LIMIT_KEYS,
+    ("openstack_cloud_users",): openstack_objects.KEYS["users"],
+    ("openstack_cloud_limits",): openstack_objects.LIMIT_KEYS,
+    ("openstack_cloud_flavors",): openstack_objects.KEYS["flavors"],
+    ("openstack_cloud_images",): openstack_objects.KEYS["images"],
+    ("openstack_cloud_networks",): openstack_objects.KEYS["networks"],
+    ("openstack_cloud_routers",): openstack_objects.KEYS["routers"],
     ("opennebula_pci_templates",): opennebula_plan.TEMPLATE_KEYS,
     ("opennebula_pci_quotas",): opennebula_plan.QUOTA_KEYS,
 }
