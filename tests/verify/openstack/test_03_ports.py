@@ -25,8 +25,8 @@ def space(ada: Account) -> str:
 def servers(cluster: Cluster, admin: Account, ada: Account) -> Iterator[list[dict[str, Any]]]:
     cleanup = "answer = removed(*[server.id for server in cloud.compute.servers()])"
     assert ada.ask(cleanup) == []
-    made = [ada.start(f"web{number}", "small") for number in (1, 2, 3)]
-    assert [server["status"] for server in made] == ["ACTIVE"] * 3, made
+    made = [ada.start(f"web{number}", "small") for number in (1, 2)]
+    assert [server["status"] for server in made] == ["ACTIVE"] * 2, made
     for server in made:
         name = lxd_name(admin, server["id"])
         cluster.until(HOST, f"lxc exec {name} -- ip -4 -o addr show eth0", server["addresses"][0], seconds=60)
@@ -59,19 +59,24 @@ def from_outside(space: str, address: str, port: int = 80) -> str:
     return f"ip netns exec {space} timeout 2 bash -c '</dev/tcp/{address}/{port}' 2>/dev/null && echo open || echo closed"
 
 
-def test_a_removed_rule_closes_the_port_also_after_a_port_has_gone(
+def test_a_removed_rule_closes_the_port_also_after_ports_came_and_went(
     cluster: Cluster, ada: Account, servers: list[dict[str, Any]], space: str
 ) -> None:
-    """Debian's ebtables can't delete what the agent wrote for a port that goes; then the agent changed nothing any more."""
+    """Debian's ebtables can't delete a rule that the agent replaces when a port is wired again; then the agent changed nothing any more."""
     address = servers[0]["addresses"][0]
-    for _round in range(2):
-        assert cluster.out("ctl", from_outside(space, address)) == "closed"
-        rule = opened(ada, "tcp", 80)
-        cluster.until("ctl", from_outside(space, address), "open", seconds=20)
-        assert cluster.out("ctl", from_outside(space, address, 81)) == "closed"
-        ada.remove(servers.pop()["id"])
-        closed(ada, rule)
-        cluster.until("ctl", from_outside(space, address), "closed", seconds=10)
+    assert cluster.out("ctl", from_outside(space, address)) == "closed"
+    rule = opened(ada, "tcp", 80)
+    cluster.until("ctl", from_outside(space, address), "open", seconds=20)
+    assert cluster.out("ctl", from_outside(space, address, 81)) == "closed"
+    ada.ask(f"""
+        cloud.compute.reboot_server({servers[0]["id"]!r}, "HARD")
+        time.sleep(1)
+        answer = shown(settled({servers[0]["id"]!r}))
+    """)
+    ada.remove(servers.pop()["id"])
+    cluster.until("ctl", from_outside(space, address), "open", seconds=40)
+    closed(ada, rule)
+    cluster.until("ctl", from_outside(space, address), "closed", seconds=10)
 
 
 def test_a_server_cant_take_another_address(
