@@ -18,7 +18,7 @@ requirements:
   - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
 attributes:
   check_mode:
-    description: Predicts the changes; what depends on an object that is not there yet is left out.
+    description: Predicts the changes; what depends on an object that is not there yet is left out. Where there is no cloud yet, all is new.
     support: full
   diff_mode:
     description: Not needed, the result has a sentence for each change.
@@ -99,8 +99,8 @@ options:
     default: []
   networks:
     description: >-
-      Networks, each with C(name) and C(cidr), and maybe C(project), C(shared), C(external), C(physical_network), C(dhcp), C(dns), C(gateway)
-      and C(pool).
+      Networks, each with C(name) and C(cidr), and maybe C(project), C(shared), C(external), C(physical_network), C(dhcp), C(dns),
+      C(gateway) and C(pool).
     type: list
     elements: dict
     default: []
@@ -150,6 +150,7 @@ endpoints:
   sample: {nova: 5f0e2c}
 """
 
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -198,10 +199,9 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
 
 
 def main() -> None:
-    lists = dict.fromkeys(
-        ("services", "projects", "flavors", "images", "networks", "routers"), {"type": "list", "elements": "dict", "default": []}
-    )
-    dicts = dict.fromkeys(("grants", "system_grants", "registered_limits", "limits"), {"type": "dict", "default": {}})
+    kinds = ("projects", "flavors", "images", "networks", "routers")
+    lists = {key: {"type": "list", "elements": "dict", "default": []} for key in kinds}
+    dicts = {key: {"type": "dict", "default": {}} for key in ("grants", "system_grants", "registered_limits", "limits")}
     module = AnsibleModule(
         argument_spec={
             "cloud": {"type": "str", "required": True},
@@ -222,6 +222,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    if module.check_mode and (openstack_cloud.LIBRARY_ERROR or not os.path.exists(openstack_cloud.CLOUDS)):
+        module.exit_json(changed=True, changes=["There is no cloud yet, so all that is wanted is new."], left=[], endpoints={})
     if openstack_cloud.LIBRARY_ERROR:
         module.fail_json(msg=missing_required_lib("openstacksdk"), exception=openstack_cloud.LIBRARY_ERROR)
     try:

@@ -12,12 +12,13 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 
 LIBRARY_ERROR = None
 try:
-    import openstack
+    import openstack  # type: ignore[import-not-found]  # because only the controller has it
 except ImportError:
     LIBRARY_ERROR = traceback.format_exc()
 
 # Marks what the collection made: a tag, or a property where there are no tags.
 MARK = "deephdc.accelerators"
+CLOUDS = "/etc/openstack/clouds.yaml"
 
 
 class Cloud:
@@ -36,10 +37,10 @@ class Cloud:
         self.left: list[str] = []  # what is there and no longer wanted
         self._found: dict[tuple[str, str], t.Any] = {}
 
-    def change(self, sentence: str, action: t.Callable[[], t.Any]) -> t.Any:
+    def change(self, sentence: str, action: t.Callable[..., t.Any], *arguments: t.Any, **keys: t.Any) -> t.Any:
         """Do something and say so; in check mode only say so, with None as the result."""
         self.changes.append(sentence)
-        return None if self.is_dry else action()
+        return None if self.is_dry else action(*arguments, **keys)
 
     def required(self, kind: str, name: str) -> t.Any:
         """A project, user, role, service or domain by its name, in the domain Default.
@@ -68,7 +69,7 @@ def connect(cloud: str, system: str, is_dry: bool) -> Cloud:
         sdk = openstack.connect(cloud=cloud)
         sdk.authorize()
     except Exception as error:
-        raise Refused(f"The cloud {cloud} of /etc/openstack/clouds.yaml can't be entered: {one_line(error)}.") from error
+        raise Refused(f"The cloud {cloud} of {CLOUDS} can't be entered: {one_line(error)}.") from error
     return Cloud(sdk, openstack.connect(cloud=system) if system else None, is_dry)
 
 
