@@ -35,7 +35,15 @@ def ca_file(plan: Plan) -> str:
 
 
 def socket_of(service: Service) -> str:
-    return f"/run/{service.name}/deephdc.socket"
+    """The socket of an API, in a folder that no other unit has.
+
+    systemd removes /run/nova and /run/neutron, with all that is in them, when any of the units ends that name it.
+    """
+    return f"/run/{socket_folder(service)}/api.socket"
+
+
+def socket_folder(service: Service) -> str:
+    return f"deephdc-{service.name}"
 
 
 def database_url(plan: Plan, secrets: Secrets, account: str, database: str) -> str:
@@ -243,7 +251,7 @@ def uwsgi(service: Service, plan: Plan) -> dict[str, Section]:
 def drop_in(service: Service) -> str:
     """How systemd starts the API: with the server's file above, and in Apache's group for the socket."""
     return (
-        f"{ini.MARK}[Service]\nSupplementaryGroups={PROXY_GROUP}\nRuntimeDirectory={service.name}\n"
+        f"{ini.MARK}[Service]\nSupplementaryGroups={PROXY_GROUP}\nRuntimeDirectory={socket_folder(service)}\n"
         f"ExecStart=\nExecStart={UWSGI} --ini {ETC}/{service.name}_uwsgi.ini\n"
     )
 
