@@ -24,7 +24,9 @@ def openstack_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in
     return [str(found) for found in manager.check(Site(hostvars, groups, in_play, cloud))]
 
 
-def openstack_plan(hostvars: t.Any, groups: dict[str, list[str]], cloud: dict[str, t.Any], recorded: str = "", metadata: t.Any = None) -> dict[str, t.Any]:
+def openstack_plan(
+    hostvars: t.Any, groups: dict[str, list[str]], cloud: dict[str, t.Any], recorded: str = "", metadata: t.Any = None
+) -> dict[str, t.Any]:
     return manager.plan(Site(hostvars, groups, (), cloud), recorded, {"identity_providers": metadata or {}})
 
 

@@ -111,8 +111,8 @@ options:
     default: []
   identity_providers:
     description: >-
-      Identity providers, each with C(name), C(issuer), C(protocol), C(rules) of Keystone's mapping, and C(groups), by name and project the roles.
-      Each has a domain of its own. If O(whole), those that this module made and that are not named are closed, and their groups removed.
+      Identity providers, each with C(name), C(issuer), C(protocol), C(rules) of Keystone's mapping, and C(groups): by name of the group and
+      of the project, the roles. Each has a domain of its own. If O(whole), those that this module made and that are not named are closed, and their groups removed.
     type: list
     elements: dict
     default: []
@@ -208,7 +208,8 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
 
 def main() -> None:
     lists = dict.fromkeys(
-        ("services", "projects", "flavors", "images", "networks", "routers", "identity_providers"), {"type": "list", "elements": "dict", "default": []}
+        ("services", "projects", "flavors", "images", "networks", "routers", "identity_providers"),
+        {"type": "list", "elements": "dict", "default": []},
     )
     dicts = dict.fromkeys(("grants", "system_grants", "registered_limits", "limits"), {"type": "dict", "default": {}})
     module = AnsibleModule(

@@ -89,7 +89,9 @@ def errors(cloud: t.Mapping[str, t.Any]) -> list[Finding]:
         if names.index(names[place]) < place:
             mistakes.append(wrong(f"{where} is there more than once", "keep one entry"))
         if issuers[place] and issuers.index(issuers[place]) < place:
-            mistakes.append(wrong(f"{where} has the issuer of {names[issuers.index(issuers[place])]}", "name an issuer once, with all of its groups"))
+            mistakes.append(
+                wrong(f"{where} has the issuer of {names[issuers.index(issuers[place])]}", "name an issuer once, with all of its groups")
+            )
         mistakes += [Finding("inventory", sentence) for sentence in unknown_keys(where, one, DEFAULTS)]
         mistakes += _provider_errors(where, one) + _groups_errors(where, one.get("groups"), cloud)
     return mistakes
@@ -99,28 +101,41 @@ def _provider_errors(where: str, given: t.Mapping[str, t.Any]) -> list[Finding]:
     mistakes = []
     name = text_of(given.get("name"))
     if not NAME.fullmatch(name) or name in TAKEN:
-        mistakes.append(wrong(f"{where} has the name {shown(given.get('name'))}", "use lower case letters, digits, '_' and '-', and not default"))
+        mistakes.append(
+            wrong(f"{where} has the name {shown(given.get('name'))}", "use lower case letters, digits, '_' and '-', and not default")
+        )
     if not given.get("issuer"):
-        mistakes.append(wrong(f"{where} has no issuer", "give it exactly as the provider's metadata do, with or without the slash at its end"))
+        mistakes.append(
+            wrong(f"{where} has no issuer", "give it exactly as the provider's metadata do, with or without the slash at its end")
+        )
     for key in ("issuer", "jwks_uri", "metadata_url"):
         value = given.get(key)
         if value and not (isinstance(value, str) and HTTPS.fullmatch(value)):
-            mistakes.append(wrong(f"{where}: {key} is {shown(value)}, which is no plain https address", "keys and metadata are fetched over TLS only"))
+            mistakes.append(
+                wrong(f"{where}: {key} is {shown(value)}, which is no plain https address", "keys and metadata are fetched over TLS only")
+            )
     audience = words(given.get("audience"))
     if not audience:
         mistakes.append(
-            wrong(f"{where} has no audience, so tokens for any other service of the provider would be taken", "name the cloud's own, and have users ask for it")
+            wrong(
+                f"{where} has no audience, so tokens for any other service of the provider would be taken",
+                "name the cloud's own, and have users ask for it",
+            )
         )
     for value in audience:
         if not VALUE.fullmatch(value):
-            mistakes.append(wrong(f"{where}: audience has {shown(value)}", "use letters, digits and signs without blanks, quotes, braces and ';'"))
+            mistakes.append(
+                wrong(f"{where}: audience has {shown(value)}", "use letters, digits and signs without blanks, quotes, braces and ';'")
+            )
     for key in ("groups_claim", "subject_claim", "name_claim"):
         value = given.get(key, DEFAULTS[key])
         if value is not None and not CLAIM.fullmatch(text_of(value)):
             mistakes.append(wrong(f"{where}: {key} is {shown(value)}", "write the name of a claim, such as " + DEFAULTS[key]))
     ca = given.get("ca") or ""
     if ca and ("-----BEGIN CERTIFICATE-----" not in str(ca) or "PRIVATE KEY-----" in str(ca)):
-        mistakes.append(wrong(f"{where}: ca is no certificate in PEM", "give the text of the authority's certificate, not the path of its file"))
+        mistakes.append(
+            wrong(f"{where}: ca is no certificate in PEM", "give the text of the authority's certificate, not the path of its file")
+        )
     return mistakes
 
 
@@ -138,15 +153,25 @@ def _groups_errors(where: str, given: t.Any, cloud: t.Mapping[str, t.Any]) -> li
         mistakes += [Finding("inventory", sentence) for sentence in unknown_keys(at, entry, GROUP_KEYS)]
         if not VALUE.fullmatch(group):
             mistakes.append(
-                wrong(f"{at} has the group {shown(entry.get('group'))}", "write it as in the token, in letters, digits and signs without blanks, quotes, braces and ';'")
+                wrong(
+                    f"{at} has the group {shown(entry.get('group'))}",
+                    "write it as in the token, in letters, digits and signs without blanks, quotes, braces and ';'",
+                )
             )
         if project not in projects:
-            mistakes.append(wrong(f"{at} has the project {shown(entry.get('project'))}, which is not in {PREFIX}projects", "correct it, or add the project"))
+            mistakes.append(
+                wrong(
+                    f"{at} has the project {shown(entry.get('project'))}, which is not in {PREFIX}projects",
+                    "correct it, or add the project",
+                )
+            )
         if not roles or not all(roles):
             mistakes.append(wrong(f"{at} has no roles in {project or 'its project'}", "write some, such as [member]"))
         strong = [role for role in roles if role.lower() in TOO_MUCH]
         if strong:
-            mistakes.append(wrong(f"{at} has the role {strong[0]}, which has rights in the whole cloud", "choose another one, such as member"))
+            mistakes.append(
+                wrong(f"{at} has the role {strong[0]}, which has rights in the whole cloud", "choose another one, such as member")
+            )
         if (group, project) in seen:
             mistakes.append(wrong(f"{at} has the project {project} more than once", "name all roles in one entry"))
         seen.add((group, project))
@@ -174,7 +199,10 @@ def metadata_errors(cloud: t.Mapping[str, t.Any], metadata: t.Mapping[str, t.Any
         said = read.get("metadata") or {}
         if said.get("issuer") != one["issuer"]:
             mistakes.append(
-                wrong(f"{where}: issuer is {shown(one['issuer'])}, but the metadata say {shown(said.get('issuer'))}", "write it exactly so, if it is the right provider")
+                wrong(
+                    f"{where}: issuer is {shown(one['issuer'])}, but the metadata say {shown(said.get('issuer'))}",
+                    "write it exactly so, if it is the right provider",
+                )
             )
         elif not HTTPS.fullmatch(str(said.get("jwks_uri") or "")):
             mistakes.append(wrong(f"{where}: its metadata have no jwks_uri that is a plain https address", "set jwks_uri"))

@@ -53,9 +53,12 @@ def block(name: str, lines: t.Iterable[str]) -> list[str]:
 def spellings(name: str) -> list[str]:
     """Every way to write a header's name that WSGI servers read as the same."""
     first, *rest = name.split("-")
-    return [
-        first + "".join(sign + word for sign, word in zip(signs, rest)) for signs in itertools.product("-_", repeat=len(rest))
-    ]
+    return [first + "".join(sign + word for sign, word in zip(signs, rest)) for signs in itertools.product("-_", repeat=len(rest))]
+
+
+def unset(names: t.Iterable[str]) -> list[str]:
+    """Lines that take headers away from a request, whatever the client wrote."""
+    return [f"RequestHeader unset {spelling} early" for name in names for spelling in spellings(name)]
 
 
 def literal(value: str) -> str:
@@ -85,6 +88,9 @@ def entrance(providers: t.Sequence[Provider]) -> list[str]:
         # Keystone decodes %2F, and would read another path than the rules below.
         "AllowEncodedSlashes Off",
         "RewriteEngine On",
+        # No address of Keystone has such a sign, which servers read in different ways.
+        'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
+        "RewriteRule ^ - [R=404,L]",
         # A client could name Apache's own headers as hop-by-hop, and mod_proxy would drop them.
         f'RewriteCond %{{HTTP:Connection}} "!^\\s*(?i:{words})?(\\s*,\\s*(?i:{words}))*\\s*$"',
         "RewriteRule ^ - [R=400,L]",
@@ -139,7 +145,7 @@ def rules(provider: Provider) -> list[str]:
     )
 
 
-def verifier(provider: Provider, port: int, keystone_socket: str, forged: t.Iterable[str]) -> list[str]:
+def verifier(provider: Provider, port: int, keystone_socket: str, proxy_headers: t.Sequence[str]) -> list[str]:
     """The virtual host that checks the tokens of one provider."""
     name = f"OIDC_CLAIM_{provider['name_claim']}"
     inside = [
@@ -172,7 +178,7 @@ def verifier(provider: Provider, port: int, keystone_socket: str, forged: t.Iter
                 "ProxyPreserveHost On",
                 "AllowEncodedSlashes Off",
                 "LimitRequestFieldSize 16380",
-                *(f"RequestHeader unset {header} early" for header in forged),
+                *unset((*proxy_headers, *IDENTITY_HEADERS)),
                 "OIDCOAuthAcceptTokenAs header",
                 f"OIDCOAuthRemoteUserClaim {provider['subject_claim']}",
                 f"OIDCOAuthVerifyJwksUri {provider['jwks_uri']}",
@@ -209,17 +215,20 @@ def plan(providers: t.Sequence[Provider]) -> dict[str, t.Any]:
         "files": files,
         # What a verifier is made of; the front adds Keystone's socket.
         "providers": [
-            {key: one[key] for key in ("name", "issuer", "audience", "groups", "groups_claim", "subject_claim", "name_claim", "ca", "jwks_uri")}
+            {
+                key: one[key]
+                for key in ("name", "issuer", "audience", "groups", "groups_claim", "subject_claim", "name_claim", "ca", "jwks_uri")
+            }
             for one in providers
         ],
     }
 
 
-def verifiers(providers: t.Sequence[Provider], keystone_socket: str, forged: t.Sequence[str]) -> list[str]:
+def verifiers(providers: t.Sequence[Provider], keystone_socket: str, proxy_headers: t.Sequence[str]) -> list[str]:
     """Lines outside of all virtual hosts."""
     if not providers:
         return []
     lines = [f"LuaAuthzProvider openstack-token {LUA} openstack_token"]
     for place, one in enumerate(providers):
-        lines += verifier(one, FIRST_PORT + place, keystone_socket, forged)
+        lines += verifier(one, FIRST_PORT + place, keystone_socket, proxy_headers)
     return lines

@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation_front
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.control_conf import GLANCE_PORT, socket_of
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.federation_front import block, spellings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.federation_front import block, unset
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import BY_NAME, SERVICES, Service
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.ini import MARK
 
@@ -21,8 +21,6 @@ ENABLED = "/etc/apache2/conf-enabled/deephdc-openstack.conf"
 MODULES = ("authz_core", "headers", "proxy", "proxy_http", "rewrite", "setenvif")
 # By which a client could give an API another address for its answers.
 PROXY_HEADERS = ("Forwarded", *(f"X-Forwarded-{what}" for what in ("For", "Host", "Port", "Prefix", "Proto", "Server")))
-# What no client may say, in each spelling.
-FORGED = tuple(spelling for name in (*federation_front.IDENTITY_HEADERS, *PROXY_HEADERS) for spelling in spellings(name))
 
 
 def loaded(names: t.Iterable[str]) -> list[str]:
@@ -41,6 +39,7 @@ def backend(service: Service) -> str:
 
 def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
     federated = plan["federation"].get("front", []) if service.name == "keystone" else []
+    forged = [*PROXY_HEADERS, *(federation_front.IDENTITY_HEADERS if service.name == "keystone" else ())]
     return block(
         f"VirtualHost *:{service.port}",
         [
@@ -55,7 +54,7 @@ def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
             "ProxyRequests Off",
             "AllowEncodedSlashes NoDecode",
             "LimitRequestFieldSize 16380",
-            *(f"RequestHeader unset {name} early" for name in FORGED),
+            *unset(forged),
             # The APIs name themselves in their answers.
             'RequestHeader set X-Forwarded-Proto "https"',
             "ProxyPreserveHost On",
@@ -78,7 +77,7 @@ def configuration(plan: t.Mapping[str, t.Any], host: str) -> str:
     for service in SERVICES:
         if plan["hosts"][service.name] == host:
             lines += [f"Listen {service.port}", *virtual_host(service, plan)]
-    lines += federation_front.verifiers(providers, backend(BY_NAME["keystone"]), FORGED)
+    lines += federation_front.verifiers(providers, backend(BY_NAME["keystone"]), PROXY_HEADERS)
     return MARK + "\n".join(lines) + "\n"
 
 

@@ -10,8 +10,8 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import hosts as openstack_hosts
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation, federation_front, inventory, objects
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import hosts as openstack_hosts
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import plan as openstack_plan
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import settings as openstack_settings
 
@@ -65,4 +65,6 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     errors += inventory.name_errors({one.host: one.name for one in computes})
     if errors:
         return openstack_plan.nothing(errors)
-    return openstack_plan.plan(cloud, parts, names, addresses, computes, lost, (), federation_front.plan(federation.with_keys(cloud, metadata)))
+    return openstack_plan.plan(
+        cloud, parts, names, addresses, computes, lost, (), federation_front.plan(federation.with_keys(cloud, metadata))
+    )
