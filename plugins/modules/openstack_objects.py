@@ -18,7 +18,7 @@ requirements:
   - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
 attributes:
   check_mode:
-    description: Predicts the changes; what depends on an object that is not there yet is left out.
+    description: Predicts the changes; what depends on an object that is not there yet is left out. Where there is no cloud yet, all is new.
     support: full
   diff_mode:
     description: Not needed, the result has a sentence for each change.
@@ -157,6 +157,7 @@ endpoints:
   sample: {nova: 5f0e2c}
 """
 
+import os
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -232,6 +233,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    if module.check_mode and (openstack_cloud.LIBRARY_ERROR or not os.path.exists(openstack_cloud.CLOUDS)):
+        module.exit_json(changed=True, changes=["There is no cloud yet, so all that is wanted is new."], left=[], endpoints={})
     if openstack_cloud.LIBRARY_ERROR:
         module.fail_json(msg=missing_required_lib("openstacksdk"), exception=openstack_cloud.LIBRARY_ERROR)
     try:

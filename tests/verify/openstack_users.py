@@ -80,7 +80,9 @@ def user(cluster: Cluster, name: str, project: str) -> Account:
     password = (cluster.secrets / "openstack" / name).read_text(encoding="utf-8").split()[0]
     domains = {"user_domain_name": "Default", "project_domain_name": "Default"}
     auth = {"auth_url": "https://ctl:5000/v3", "username": name, "password": password, "project_name": project, **domains}
-    cluster.run("ctl", f"echo {base64.b64encode((cluster.secrets / 'openstack/ca.pem').read_bytes()).decode()} | base64 -d > /run/test-ca.pem")
+    cluster.run(
+        "ctl", f"echo {base64.b64encode((cluster.secrets / 'openstack/ca.pem').read_bytes()).decode()} | base64 -d > /run/test-ca.pem"
+    )
     return Account(cluster, {"auth": auth, "region_name": "RegionOne", "cacert": "/run/test-ca.pem"}, project)
 
 

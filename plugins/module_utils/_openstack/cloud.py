@@ -18,6 +18,7 @@ except ImportError:
 
 # Marks what the collection made: a tag, or a property where there are no tags.
 MARK = "deephdc.accelerators"
+CLOUDS = "/etc/openstack/clouds.yaml"
 
 
 class Cloud:
@@ -68,7 +69,7 @@ def connect(cloud: str, system: str, is_dry: bool) -> Cloud:
         sdk = openstack.connect(cloud=cloud)
         sdk.authorize()
     except Exception as error:
-        raise Refused(f"The cloud {cloud} of /etc/openstack/clouds.yaml can't be entered: {one_line(error)}.") from error
+        raise Refused(f"The cloud {cloud} of {CLOUDS} can't be entered: {one_line(error)}.") from error
     return Cloud(sdk, openstack.connect(cloud=system) if system else None, is_dry)
 
 

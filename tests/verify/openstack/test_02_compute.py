@@ -7,49 +7,19 @@ The host has two simulated A100. The project physics may have both, biology one.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from local import Cluster
-from openstack_users import Account, administrator, user
+from openstack_users import Account
 
 HOST = "lxd1"
 CLASS = "CUSTOM_GPU_A100"
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Account:
-    """The administrator, when the cloud has an image to start."""
-    script = base64.b64encode((Path(__file__).parent / "make_image").read_bytes()).decode()
-    cluster.out(
-        "ctl",
-        "[ -e /root/busybox.tar.gz ] || { { [ -e /bin/busybox ] || apt-get install --yes --quiet busybox-static; } >/dev/null 2>&1;"
-        f" echo {script} | base64 -d | sh -s /root/busybox.tar.gz; }}",
-    )
-    account = administrator(cluster)
-    account.ask("""
-        if not cloud.image.find_image("busybox"):
-            cloud.create_image("busybox", filename="/root/busybox.tar.gz", disk_format="raw", container_format="bare", visibility="public", wait=True)
-        answer = True
-    """)
-    return account
-
-
-@pytest.fixture(scope="module")
-def ada(cluster: Cluster, admin: Account) -> Account:
-    return user(cluster, "ada", "physics")
-
-
-@pytest.fixture(scope="module")
-def eve(cluster: Cluster, admin: Account) -> Account:
-    return user(cluster, "eve", "biology")
 
 
 def instance(admin: Account, server: str) -> str:
@@ -59,7 +29,9 @@ def instance(admin: Account, server: str) -> str:
 
 def files(cluster: Cluster, name: str) -> dict[str, str]:
     """The device files of GPUs in an instance, with their numbers."""
-    listed = cluster.out(HOST, f"lxc exec {name} -- sh -c 'for file in /dev/nvidia*; do [ -c $file ] && stat -c \"%n %t:%T\" $file; done; true'")
+    listed = cluster.out(
+        HOST, f"lxc exec {name} -- sh -c 'for file in /dev/nvidia*; do [ -c $file ] && stat -c \"%n %t:%T\" $file; done; true'"
+    )
     return dict(line.split() for line in listed.splitlines())
 
 
@@ -110,9 +82,7 @@ def test_one_more_server_finds_no_host(eve: Account, servers: list[dict[str, Any
     assert server["status"] == "ERROR" and "No valid host was found" in server["fault"]
 
 
-def test_stop_start_and_reboots_keep_gpu_and_address(
-    cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]
-) -> None:
+def test_stop_start_and_reboots_keep_gpu_and_address(cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]) -> None:
     server = servers[0]["id"]
     name = instance(admin, server)
     before = files(cluster, name)
@@ -147,7 +117,11 @@ def test_a_killed_daemon_is_back_and_servers_run_on(
     pids = cluster.out(HOST, "pgrep --full '[l]xc monitor'")
     old = main_process(cluster, unit)
     cluster.out(HOST, f"systemctl kill --kill-who=main --signal=KILL {unit}")
-    cluster.until(HOST, f"pid=$(systemctl show --property MainPID --value {unit}); [ $pid != {old} ] && [ $pid != 0 ] && systemctl is-active {unit}", "active")
+    cluster.until(
+        HOST,
+        f"pid=$(systemctl show --property MainPID --value {unit}); [ $pid != {old} ] && [ $pid != 0 ] && systemctl is-active {unit}",
+        "active",
+    )
     assert cluster.out(HOST, "pgrep --full '[l]xc monitor'") == pids
     server = servers[1]["id"]
     seen = ada.ask(f"""
@@ -164,7 +138,9 @@ def test_a_killed_daemon_is_back_and_servers_run_on(
     assert [list(files(cluster, name)) for name in names] != [[], []]
 
 
-def test_a_lost_gpu_is_reserved_and_its_owner_informed(cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]) -> None:
+def test_a_lost_gpu_is_reserved_and_its_owner_informed(
+    cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]
+) -> None:
     server = servers[0]["id"]
     (path,) = files(cluster, instance(admin, server))
     address = "0000:01:00.0" if path == "/dev/nvidia0" else "0000:02:00.0"
@@ -212,7 +188,9 @@ def test_the_hosts_restart_keeps_gpus_and_addresses(cluster: Cluster, admin: Acc
         assert ada.show(server["id"])["status"] == "ACTIVE"
 
 
-def test_a_deleted_server_frees_its_gpu(cluster: Cluster, admin: Account, ada: Account, eve: Account, servers: list[dict[str, Any]]) -> None:
+def test_a_deleted_server_frees_its_gpu(
+    cluster: Cluster, admin: Account, ada: Account, eve: Account, servers: list[dict[str, Any]]
+) -> None:
     ada.remove(servers.pop()["id"])
     server = eve.start("later", "a100")
     have = files(cluster, instance(admin, server["id"])) if server["status"] == "ACTIVE" else {}

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks the cloud in these tests, when it has an image to start."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from local import Cluster
+from openstack_users import Account, administrator, user
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> Account:
+    """The administrator."""
+    script = base64.b64encode((Path(__file__).parent / "make_image").read_bytes()).decode()
+    cluster.out(
+        "ctl",
+        "[ -e /root/busybox.tar.gz ] || { { [ -e /bin/busybox ] || apt-get install --yes --quiet busybox-static; } >/dev/null 2>&1;"
+        f" echo {script} | base64 -d | sh -s /root/busybox.tar.gz; }}",
+    )
+    account = administrator(cluster)
+    account.ask("""
+        if not cloud.image.find_image("busybox"):
+            cloud.create_image("busybox", filename="/root/busybox.tar.gz", disk_format="raw", container_format="bare", visibility="public", wait=True)
+        answer = True
+    """)
+    return account
+
+
+@pytest.fixture(scope="session")
+def ada(cluster: Cluster, admin: Account) -> Account:
+    """A user of the project physics."""
+    return user(cluster, "ada", "physics")
+
+
+@pytest.fixture(scope="session")
+def eve(cluster: Cluster, admin: Account) -> Account:
+    """A user of the project biology."""
+    return user(cluster, "eve", "biology")

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What breaks in a cloud, and what is left of it: daemons, a host during a spawn, runs of the playbook."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from typing import Any
+
+import pytest
+from local import Cluster, changed
+from openstack_users import Account
+
+PLAYBOOK = "playbooks/openstack.yml"
+HOST = "lxd1"
+
+
+def restarted(cluster: Cluster, host: str) -> None:
+    """Kill a host without a word to what runs there, and start it again."""
+    name = f"{cluster.label}-{host}"
+    subprocess.run(["docker", "kill", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    subprocess.run(["docker", "start", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    deadline = time.monotonic() + 60
+    while cluster.run(host, "true").returncode != 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("unit", ["mariadb", "rabbitmq-server"])
+def test_a_killed_daemon_comes_back_and_servers_can_be_made(cluster: Cluster, ada: Account, unit: str) -> None:
+    cluster.out("ctl", f"systemctl kill --kill-who=main --signal=KILL {unit}")
+    cluster.until("ctl", f"systemctl is-active {unit}", "active", seconds=60)
+    seen: dict[str, Any] = {}
+    deadline = time.monotonic() + 180
+    while seen.get("status") != "ACTIVE" and time.monotonic() < deadline:
+        run = cluster.run("ctl", "true")
+        assert run.returncode == 0
+        try:
+            seen = ada.start("after", "small")
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            seen = {"status": str(error)[-300:]}
+            continue
+        ada.remove(seen["id"])
+    assert seen["status"] == "ACTIVE", seen
+
+
+def test_a_host_that_dies_during_a_spawn_leaves_nothing_half(cluster: Cluster, admin: Account, ada: Account) -> None:
+    server = ada.ask("""
+        server = make("half", "a100", "physics")
+        time.sleep(2.5)
+        answer = server.id
+    """)
+    restarted(cluster, HOST)
+    cluster.until(HOST, "systemctl is-active nova-compute", "active", seconds=120)
+    seen = ada.ask(f"answer = shown(settled({server!r}, 180))", seconds=300)
+    assert seen["status"] in ("ACTIVE", "ERROR"), seen
+    ada.remove(server)
+    assert cluster.out(HOST, "lxc list --format csv --columns n") == ""
+    usage = admin.ask(f"""
+        root = cloud.placement.get("/resource_providers?name={HOST}", microversion="1.14").json()["resource_providers"][0]["uuid"]
+        tree = cloud.placement.get("/resource_providers?in_tree=" + root, microversion="1.14").json()["resource_providers"]
+        answer = [cloud.placement.get("/resource_providers/" + one["uuid"] + "/allocations").json()["allocations"] for one in tree]
+    """)
+    assert not any(usage), usage
+    again = ada.start("again", "a100")
+    assert again["status"] == "ACTIVE", again
+    ada.remove(again["id"])
+
+
+def test_a_gpu_that_is_missing_at_the_hosts_start_is_reported_and_not_given(cluster: Cluster, admin: Account, eve: Account) -> None:
+    cluster.out(HOST, "mv /dev/nvidia0 /dev/held-back")
+    try:
+        said = " ".join(cluster.playbook(PLAYBOOK, succeeds=False).split())
+        assert "0000:01:00.0" in said, said[-3000:]
+        seen = admin.ask(f"""
+            root = cloud.placement.get("/resource_providers?name={HOST}", microversion="1.14").json()["resource_providers"][0]["uuid"]
+            def reserved():
+                tree = cloud.placement.get("/resource_providers?in_tree=" + root, microversion="1.14").json()["resource_providers"]
+                read = lambda one: cloud.placement.get("/resource_providers/" + one["uuid"] + "/inventories").json()["inventories"]
+                return sorted(read(one).get("CUSTOM_GPU_A100", dict()).get("reserved", -1) for one in tree)
+            answer = until(reserved, lambda seen: seen == [-1, 0, 1], 150)
+        """)
+        assert seen == [-1, 0, 1]
+    finally:
+        cluster.out(HOST, "mv /dev/held-back /dev/nvidia0")
+    cluster.playbook(PLAYBOOK)
+    server = eve.start("repaired", "a100")
+    assert server["status"] == "ACTIVE", server
+    eve.remove(server["id"])
+
+
+def test_runs_that_are_killed_are_completed_by_the_next(cluster: Cluster, ada: Account) -> None:
+    seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
+    print(f"KILL_SEED={seed}")
+    chance = random.Random(seed)
+    server = ada.start("working", "a100")
+    assert server["status"] == "ACTIVE"
+    for number in range(4):
+        # Each has something to change in all services.
+        variables = {
+            "openstack_cloud_workers": 1,
+            "openstack_cloud_settings": {
+                name: {"DEFAULT": {"debug": number % 2 == 0}} for name in ("keystone", "glance", "placement", "neutron", "nova")
+            },
+        }
+        print(f"killed at {cluster.killed_playbook(PLAYBOOK, chance, 70, variables=variables)}")
+    cluster.playbook(PLAYBOOK)
+    assert changed(cluster.playbook(PLAYBOOK)) == []
+    assert ada.show(server["id"])["status"] == "ACTIVE"
+    ada.remove(server["id"])
