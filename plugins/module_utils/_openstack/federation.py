@@ -42,13 +42,11 @@ def bring(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
 def _domain(cloud: Cloud, identity: t.Any, name: str, domain: t.Any) -> t.Any:
     description = f"Users and groups of the identity provider {name}. Made by {MARK}"
     if domain is None:
-        return cloud.change(
-            f"The domain {name} is new.", lambda: identity.create_domain(name=name, description=description, is_enabled=True)
-        )
+        return cloud.change(f"The domain {name} is new.", identity.create_domain, name=name, description=description, is_enabled=True)
     if MARK not in (domain.description or ""):
         raise Refused(f"Keystone has a domain {name} that this collection did not make: choose another name for the identity provider.")
     if not domain.is_enabled:
-        cloud.change(f"The domain {name} is opened.", lambda: identity.update_domain(domain, is_enabled=True))
+        cloud.change(f"The domain {name} is opened.", identity.update_domain, domain, is_enabled=True)
     return domain
 
 
@@ -64,20 +62,26 @@ def _groups(cloud: Cloud, identity: t.Any, domain: t.Any, provider: str, wanted:
             title = _project_name(identity, project)
             cloud.change(
                 f"The group {name} of {provider} loses the role {names.get(role, role)} in the project {title}.",
-                lambda group=group, project=project, role=role: identity.unassign_project_role_from_group(project, group.id, role),
+                identity.unassign_project_role_from_group,
+                project,
+                group.id,
+                role,
             )
         if name not in wanted and MARK in (group.description or ""):
-            cloud.change(f"The group {name} of {provider} is removed.", lambda group=group: identity.delete_group(group))
+            cloud.change(f"The group {name} of {provider} is removed.", identity.delete_group, group)
     for name, grants in wanted_ids.items():
         group = known.get(name)
         if group is None:
             values = {"name": name, "description": f"Made by {MARK}", "domain_id": getattr(domain, "id", None)}
-            group = cloud.change(f"The group {name} of {provider} is new.", lambda values=values: identity.create_group(**values))
+            group = cloud.change(f"The group {name} of {provider} is new.", identity.create_group, **values)
         for project, role in sorted(grants - had.get(name, set())):
             title = _project_name(identity, project)
             cloud.change(
                 f"The group {name} of {provider} gets the role {names.get(role, role)} in the project {title}.",
-                lambda group=group, project=project, role=role: identity.assign_project_role_to_group(project, group.id, role),
+                identity.assign_project_role_to_group,
+                project,
+                getattr(group, "id", None),
+                role,
             )
 
 
@@ -109,7 +113,9 @@ def _provider(cloud: Cloud, identity: t.Any, entry: Entry, known: t.Any, domain:
         values = {"id": name, "remote_ids": [issuer], "is_enabled": True, "description": f"Made by {MARK}"}
         cloud.change(
             f"The identity provider {name} is new.",
-            lambda: identity.create_identity_provider(**values, domain_id=domain.id),
+            identity.create_identity_provider,
+            **values,
+            domain_id=getattr(domain, "id", None),
         )
         return
     if domain is not None and known.domain_id != domain.id:
@@ -117,7 +123,10 @@ def _provider(cloud: Cloud, identity: t.Any, entry: Entry, known: t.Any, domain:
     if list(known.remote_ids or []) != [issuer] or not known.is_enabled:
         cloud.change(
             f"The identity provider {name} takes tokens of {issuer}.",
-            lambda: identity.update_identity_provider(known, remote_ids=[issuer], is_enabled=True),
+            identity.update_identity_provider,
+            known,
+            remote_ids=[issuer],
+            is_enabled=True,
         )
 
 
@@ -129,22 +138,23 @@ def _mapping(cloud: Cloud, identity: t.Any, entry: Entry) -> None:
     name = _mapping_id(entry["name"])
     known = next((one for one in identity.mappings() if one.id == name), None)
     if known is None:
-        cloud.change(f"The mapping {name} is new.", lambda: identity.create_mapping(id=name, rules=entry["rules"]))
+        cloud.change(f"The mapping {name} is new.", identity.create_mapping, id=name, rules=entry["rules"])
     elif known.rules != entry["rules"]:
-        cloud.change(f"The mapping {name} changes.", lambda: identity.update_mapping(known, rules=entry["rules"]))
+        cloud.change(f"The mapping {name} changes.", identity.update_mapping, known, rules=entry["rules"])
 
 
 def _protocol(cloud: Cloud, identity: t.Any, entry: Entry, is_there: bool) -> None:
     name, protocol, mapping = entry["name"], entry["protocol"], _mapping_id(entry["name"])
     known = {one.id: one for one in identity.federation_protocols(name)} if is_there else {}
     if protocol not in known:
-        cloud.change(
-            f"Users of {name} log in by {protocol}.", lambda: identity.create_federation_protocol(name, id=protocol, mapping_id=mapping)
-        )
+        cloud.change(f"Users of {name} log in by {protocol}.", identity.create_federation_protocol, name, id=protocol, mapping_id=mapping)
     elif known[protocol].mapping_id != mapping:
         cloud.change(
             f"Users of {name} are mapped by {mapping}.",
-            lambda: identity.update_federation_protocol(name, known[protocol], mapping_id=mapping),
+            identity.update_federation_protocol,
+            name,
+            known[protocol],
+            mapping_id=mapping,
         )
 
 
@@ -154,5 +164,5 @@ def _close(cloud: Cloud, identity: t.Any, provider: t.Any) -> None:
     _groups(cloud, identity, domain, name, {})
     if provider.is_enabled:
         cloud.change(
-            f"The identity provider {name} lets nobody in any more.", lambda: identity.update_identity_provider(provider, is_enabled=False)
+            f"The identity provider {name} lets nobody in any more.", identity.update_identity_provider, provider, is_enabled=False
         )

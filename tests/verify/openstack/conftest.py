@@ -24,7 +24,8 @@ def admin(cluster: Cluster) -> Account:
     account = administrator(cluster)
     account.ask("""
         if not cloud.image.find_image("busybox"):
-            cloud.create_image("busybox", filename="/root/busybox.tar.gz", disk_format="raw", container_format="bare", visibility="public", wait=True)
+            form = dict(disk_format="raw", container_format="bare", visibility="public")
+            cloud.create_image("busybox", filename="/root/busybox.tar.gz", wait=True, **form)
         answer = True
     """)
     return account
