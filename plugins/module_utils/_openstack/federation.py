@@ -163,6 +163,4 @@ def _close(cloud: Cloud, identity: t.Any, provider: t.Any) -> None:
     domain = identity.get_domain(provider.domain_id)
     _groups(cloud, identity, domain, name, {})
     if provider.is_enabled:
-        cloud.change(
-            f"The identity provider {name} lets nobody in any more.", identity.update_identity_provider, provider, is_enabled=False
-        )
+        cloud.change(f"The identity provider {name} is closed.", identity.update_identity_provider, provider, is_enabled=False)

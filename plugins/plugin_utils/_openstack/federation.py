@@ -189,9 +189,10 @@ def metadata_errors(cloud: t.Mapping[str, t.Any], metadata: t.Mapping[str, t.Any
         if one["jwks_uri"]:
             continue
         if read.get("error") or not read:
+            reason = read.get("error") or "not tried"
             mistakes.append(
                 wrong(
-                    f"{where}: its metadata at {one['metadata_url']} can't be read from Keystone's host ({read.get('error') or 'not tried'})",
+                    f"{where}: its metadata at {one['metadata_url']} can't be read from Keystone's host ({reason})",
                     "correct the address, run again when the provider is back, or set jwks_uri",
                 )
             )

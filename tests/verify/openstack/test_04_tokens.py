@@ -425,7 +425,7 @@ def test_a_provider_that_is_no_longer_named_lets_nobody_in(
 ) -> None:
     before = entered(cluster, request(token=provider.token("bob")))["user"]["id"]
     said = providers([])
-    assert "The identity provider iam lets nobody in any more." in said, said[-3000:]
+    assert "The identity provider iam is closed." in said, said[-3000:]
     assert let_in(ask(cluster, {name: request(token=provider.token(name)) for name in ("alice", "bob", "carol")})) == []
     providers(GROUPS)
     # The same user again, with the former identifier.
