@@ -31,6 +31,7 @@ ONE_RELEASE = {
     "oidc_proxy/test_06_gateway_attacks.py": "bookworm",
     "oidc_proxy/test_07_iam_accounts.py": "trixie",
     "oidc_proxy/test_08_closed_accounts.py": "bookworm",
+    "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
     "opennebula/test_02_life.py": "trixie",
     "opennebula/test_03_hold.py": "trixie",
     "opennebula/test_04_shared.py": "bookworm",
