@@ -107,9 +107,9 @@ def ask(
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(given, file)
         file.flush()
-        for source, target in ((file.name, "/tmp/requests.json"), (str(ASK), "/tmp/ask.py")):
+        for source, target in ((file.name, "/opt/requests.json"), (str(ASK), "/opt/ask.py")):
             subprocess.run(["docker", "cp", "-q", source, f"{cluster.label}-{origin}:{target}"], check=True)
-    answers = json.loads(cluster.out(origin, "chmod 0644 /tmp/requests.json; python3 /tmp/ask.py /tmp/requests.json", timeout=590))
+    answers = json.loads(cluster.out(origin, "chmod 0644 /opt/requests.json; python3 /opt/ask.py /opt/requests.json", timeout=590))
     return {name: Answer(*answer) for name, answer in zip(requests, answers)}
 
 

@@ -171,7 +171,7 @@ def test_who_it_is_says_the_subject_alone(cluster: Cluster, admin: Account, prov
 
 
 @pytest.fixture(autouse=True)
-def a_good_token_is_good(cluster: Cluster, provider: Provider) -> Iterator[None]:
+def a_good_token_is_good(cluster: Cluster, ada: Account, provider: Provider) -> Iterator[None]:
     """Before and after each test, or it would prove nothing."""
     assert let_in(ask(cluster, {"good": request(token=provider.token("alice"))})) == ["good"]
     yield
