@@ -17,6 +17,15 @@ given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 trust = ssl._create_unverified_context()
 
 
+def joined(body: bytes):
+    """The chunks of a body."""
+    while body:
+        size, _end, body = body.partition(b"\r\n")
+        length = int(size.split(b";")[0] or b"0", 16)
+        yield body[:length]
+        body = body[length + 2 :]
+
+
 def exchange(text: str) -> list:
     received = b""
     plain = socket.create_connection((given["address"], given["port"]), timeout=60)
@@ -33,8 +42,10 @@ def exchange(text: str) -> list:
     finally:
         connection.close()
     head, _blank, body = received.partition(b"\r\n\r\n")
+    if b"\r\ntransfer-encoding: chunked" in head.lower():
+        body = b"".join(joined(body))
     status = re.match(rb"HTTP/1\.[01] (\d{3})", head)
-    return [int(status[1]) if status else 0, head.decode("latin-1"), body.decode("latin-1")[:3000]]
+    return [int(status[1]) if status else 0, head.decode("latin-1"), body.decode("latin-1")[:20000]]
 
 
 with ThreadPoolExecutor(4) as pool:
