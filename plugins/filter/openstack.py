@@ -11,10 +11,12 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter impor
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import (
     agents,
     control_conf,
+    federation,
     front,
     manager,
     messaging,
     objects,
+    settings,
 )
 
 
@@ -22,8 +24,14 @@ def openstack_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in
     return [str(found) for found in manager.check(Site(hostvars, groups, in_play, cloud))]
 
 
-def openstack_plan(hostvars: t.Any, groups: dict[str, list[str]], cloud: dict[str, t.Any], recorded: str = "") -> dict[str, t.Any]:
-    return manager.plan(Site(hostvars, groups, (), cloud), recorded)
+def openstack_plan(
+    hostvars: t.Any, groups: dict[str, list[str]], cloud: dict[str, t.Any], recorded: str = "", metadata: t.Any = None
+) -> dict[str, t.Any]:
+    return manager.plan(Site(hostvars, groups, (), cloud), recorded, {"identity_providers": metadata or {}})
+
+
+def openstack_metadata_sources(cloud: dict[str, t.Any]) -> list[dict[str, str]]:
+    return federation.asked(settings.settings_of(cloud))
 
 
 class FilterModule:
@@ -34,6 +42,7 @@ class FilterModule:
             "openstack_inventory_errors": as_filter(openstack_inventory_errors),
             "openstack_messaging_definitions": as_filter(messaging.definitions),
             "openstack_messaging_lacking": as_filter(messaging.lacking),
+            "openstack_metadata_sources": as_filter(openstack_metadata_sources),
             "openstack_accounts": as_filter(objects.accounts),
             "openstack_objects": as_filter(objects.objects),
             "openstack_plan": as_filter(openstack_plan),

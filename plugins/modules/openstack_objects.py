@@ -109,6 +109,14 @@ options:
     type: list
     elements: dict
     default: []
+  identity_providers:
+    description: >-
+      Identity providers, each with C(name), C(issuer), C(protocol), C(rules) of Keystone's mapping, and C(groups): by name of the group and
+      of the project, the roles. Each has a domain of its own. If O(whole), those that this module made and that are not named are closed,
+      and their groups removed.
+    type: list
+    elements: dict
+    default: []
   whole:
     description: Whether O(projects) are all that the cloud is to have. Then others that this module made are in RV(left).
     type: bool
@@ -156,7 +164,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import cloud as openstack_cloud
-from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import identity, limits, networks, servers
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import federation, identity, limits, networks, servers
 
 
 def accepts(cloud: openstack_cloud.Cloud, name: str, password: str) -> bool:
@@ -184,6 +192,8 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
     identity.users(cloud, wanted["users"], lambda name, password: accepts(cloud, name, password))
     identity.grants(cloud, wanted["grants"])
     identity.system_grants(cloud, wanted["system_grants"])
+    if wanted["whole"]:
+        federation.bring(cloud, wanted["identity_providers"])
     if wanted["system_cloud"]:
         limits.registered(cloud, "nova", wanted["region"], wanted["registered_limits"])
         limits.of_projects(cloud, "nova", wanted["region"], wanted["limits"])
@@ -199,7 +209,7 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
 
 
 def main() -> None:
-    kinds = ("projects", "flavors", "images", "networks", "routers")
+    kinds = ("projects", "flavors", "images", "networks", "routers", "identity_providers")
     lists = {key: {"type": "list", "elements": "dict", "default": []} for key in kinds}
     dicts = {key: {"type": "dict", "default": {}} for key in ("grants", "system_grants", "registered_limits", "limits")}
     module = AnsibleModule(

@@ -19,6 +19,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation as openstack_federation
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import objects as openstack_objects
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import settings as openstack_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import elastic, gateway, partitions
@@ -112,6 +113,8 @@ KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
     ("openstack_cloud_limits",): openstack_objects.LIMIT_KEYS,
     ("openstack_cloud_flavors",): openstack_objects.KEYS["flavors"],
     ("openstack_cloud_images",): openstack_objects.KEYS["images"],
+    ("openstack_cloud_identity_providers",): openstack_federation.DEFAULTS,
+    ("openstack_cloud_identity_providers", "groups"): openstack_federation.GROUP_KEYS,
     ("openstack_cloud_networks",): openstack_objects.KEYS["networks"],
     ("openstack_cloud_routers",): openstack_objects.KEYS["routers"],
     ("opennebula_pci_templates",): opennebula_plan.TEMPLATE_KEYS,

@@ -144,7 +144,13 @@ def grants(cloud: Cloud, wanted: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]
                 )
             _take(cloud, kind, project, member.id, name, had - ids, names)
         for member_id, had in there.items():
-            _take(cloud, kind, project, member_id, member_id, had, names)
+            _take(cloud, kind, project, member_id, _called(cloud, kind, member_id), had, names)
+
+
+def _called(cloud: Cloud, kind: str, identifier: str) -> str:
+    """The name of a user or group; the identifier where it is gone."""
+    found = getattr(cloud.sdk.identity, f"find_{kind}")(identifier, ignore_missing=True)
+    return str(found.name) if found else identifier
 
 
 def _take(cloud: Cloud, kind: str, project: t.Any, member: str, name: str, roles_left: t.Iterable[str], names: t.Mapping[str, str]) -> None:

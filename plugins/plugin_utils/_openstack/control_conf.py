@@ -82,6 +82,8 @@ def token_check(plan: Plan, secrets: Secrets, name: str) -> dict[str, Section]:
             "memcached_servers": CACHE,
             "memcache_security_strategy": "ENCRYPT",
             "memcache_secret_key": secrets["cache"],
+            # For so long a service believes a token that was good, also of who was taken out meanwhile.
+            "token_cache_time": 30,
             "service_token_roles": "service",
             "service_token_roles_required": True,
         }

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation_front
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.control_conf import GLANCE_PORT, socket_of
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import SERVICES, Service
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.federation_front import block, unset
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import BY_NAME, SERVICES, Service
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.ini import MARK
 
 DIRECTORY = "/etc/apache2/deephdc"
@@ -17,22 +19,16 @@ CERTIFICATE = f"{DIRECTORY}/openstack.crt"
 KEY = f"{DIRECTORY}/openstack.key"
 ENABLED = "/etc/apache2/conf-enabled/deephdc-openstack.conf"
 MODULES = ("authz_core", "headers", "proxy", "proxy_http", "rewrite", "setenvif")
-# Headers by which a front behind this one says who logs in; from outside they are lies.
-IDENTITY_HEADERS = ("X-Token-Issuer", "X-Token-Subject", "X-Token-Groups")
 # By which a client could give an API another address for its answers.
-PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Prefix", "X-Forwarded-Server")
+PROXY_HEADERS = ("Forwarded", *(f"X-Forwarded-{what}" for what in ("For", "Host", "Port", "Prefix", "Proto", "Server")))
 
 
-def block(name: str, lines: t.Iterable[str]) -> list[str]:
-    return [f"<{name}>", *(f"  {line}" for line in lines), f"</{name.split()[0]}>"]
-
-
-def loaded() -> list[str]:
+def loaded(names: t.Iterable[str]) -> list[str]:
     """The modules of Apache that are needed, where no other configuration has loaded them."""
     folder = "/usr/lib/apache2/modules"
     lines = block("IfModule !socache_shmcb_module", [f"LoadModule socache_shmcb_module {folder}/mod_socache_shmcb.so"])
     lines += block("IfModule !ssl_module", [f"LoadModule ssl_module {folder}/mod_ssl.so"])
-    for name in MODULES:
+    for name in names:
         lines += block(f"IfModule !{name}_module", [f"LoadModule {name}_module {folder}/mod_{name}.so"])
     return lines
 
@@ -43,6 +39,7 @@ def backend(service: Service) -> str:
 
 def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
     federated = plan["federation"].get("front", []) if service.name == "keystone" else []
+    forged = [*PROXY_HEADERS, *(federation_front.IDENTITY_HEADERS if service.name == "keystone" else ())]
     return block(
         f"VirtualHost *:{service.port}",
         [
@@ -57,7 +54,7 @@ def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
             "ProxyRequests Off",
             "AllowEncodedSlashes NoDecode",
             "LimitRequestFieldSize 16380",
-            *(f"RequestHeader unset {name} early" for name in (*IDENTITY_HEADERS, *PROXY_HEADERS)),
+            *unset(forged),
             # The APIs name themselves in their answers.
             'RequestHeader set X-Forwarded-Proto "https"',
             "ProxyPreserveHost On",
@@ -67,12 +64,20 @@ def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
     )
 
 
+def federated(plan: t.Mapping[str, t.Any], host: str) -> t.Mapping[str, t.Any]:
+    """What a host has of logins by token: all of it, or nothing."""
+    return t.cast("t.Mapping[str, t.Any]", plan["federation"] if plan["hosts"]["keystone"] == host else {})
+
+
 def configuration(plan: t.Mapping[str, t.Any], host: str) -> str:
     """The configuration of Apache for the APIs that a host has."""
-    lines = [*loaded(), "TraceEnable off", "ServerTokens Prod", "ServerSignature Off"]
+    providers = federated(plan, host).get("providers", [])
+    modules = (*MODULES, *(federation_front.MODULES if providers else ()))
+    lines = [*loaded(modules), "TraceEnable off", "ServerTokens Prod", "ServerSignature Off"]
     for service in SERVICES:
         if plan["hosts"][service.name] == host:
             lines += [f"Listen {service.port}", *virtual_host(service, plan)]
+    lines += federation_front.verifiers(providers, backend(BY_NAME["keystone"]), PROXY_HEADERS)
     return MARK + "\n".join(lines) + "\n"
 
 
@@ -80,6 +85,7 @@ def files(plan: t.Mapping[str, t.Any], host: str) -> list[dict[str, str]]:
     """What the module file_set writes, without the certificate and its key."""
     return [
         {"path": DIRECTORY, "state": "directory", "mode": "0755"},
+        *federated(plan, host).get("files", []),
         {"path": CONF, "content": configuration(plan, host)},
         {"path": ENABLED, "content": f"{MARK}IncludeOptional {CONF}\n"},
     ]

@@ -10,8 +10,8 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation, federation_front, inventory, objects
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import hosts as openstack_hosts
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import inventory, objects
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import plan as openstack_plan
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import settings as openstack_settings
 
@@ -22,16 +22,18 @@ PROMISES = openstack_plan.PROMISES
 def check(site: Site) -> list[Finding]:
     """What is wrong with the site, from the inventory alone."""
     cloud = openstack_settings.settings_of(site.settings)
-    return openstack_settings.errors(cloud) + objects.errors(cloud) + inventory.errors(cloud, site)
+    return openstack_settings.errors(cloud) + objects.errors(cloud) + federation.errors(cloud) + inventory.errors(cloud, site)
 
 
 def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
     """One pass over the hosts: facts and inventory in, the cloud out.
 
-    :param recorded: the text of the record of promises. present: nothing is needed of what OpenStack has now.
+    :param recorded: the text of the record of promises.
+    :param present: under identity_providers what the module oidc_metadata_info read; nothing is needed of what OpenStack has now.
     """
     cloud = openstack_settings.settings_of(site.settings)
-    errors = check(site)
+    metadata = (present or {}).get("identity_providers") or {}
+    errors = check(site) or federation.metadata_errors(cloud, metadata)
     if errors:
         return openstack_plan.nothing(errors)
     control = openstack_hosts.control_hosts(site.groups)
@@ -63,4 +65,6 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     errors += inventory.name_errors({one.host: one.name for one in computes})
     if errors:
         return openstack_plan.nothing(errors)
-    return openstack_plan.plan(cloud, parts, names, addresses, computes, lost, ())
+    return openstack_plan.plan(
+        cloud, parts, names, addresses, computes, lost, (), federation_front.plan(federation.with_keys(cloud, metadata))
+    )

@@ -12,6 +12,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown, text_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.control_conf import SERVICE_PROJECT
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.devices import resource_class
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import SERVICES
@@ -175,6 +176,7 @@ def objects(cloud: t.Mapping[str, t.Any], plan: t.Mapping[str, t.Any], files: st
         "images": [{key: value for key, value in image.items() if key != "url"} for image in images],
         "networks": [dict(one) for one in cloud["networks"]],
         "routers": [dict(one) for one in cloud["routers"]],
+        "identity_providers": federation.objects(cloud),
     }
 
 

@@ -65,8 +65,9 @@ def plan(
     computes: t.Sequence[Compute],
     lost: t.Sequence[Finding],
     warnings: t.Sequence[Finding],
+    federation: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
-    """The cloud. hosts, names and addresses: by part, see hosts.py."""
+    """The cloud. hosts, names and addresses: by part, see hosts.py. federation: see federation_front.py."""
     offers = {one.host: offered(one.devices) for one in computes}
     return {
         **nothing((), (*lost, *warnings)),
@@ -87,5 +88,5 @@ def plan(
         "mtu": int(cloud["mtu"]),
         "physical_networks": dict(cloud["physical_networks"]),
         "settings": {name: dict(sections) for name, sections in cloud["settings"].items()},
-        "federation": {},
+        "federation": dict(federation),
     }

@@ -29,6 +29,7 @@ DEFAULTS: dict[str, t.Any] = {
     "images": [],
     "networks": [],
     "routers": [],
+    "identity_providers": [],
     "purge": False,
 }
 # Whose configuration may be given more keys: the services, and Neutron's ml2_conf.ini.

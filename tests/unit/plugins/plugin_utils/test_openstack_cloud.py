@@ -165,7 +165,10 @@ def test_a_sites_settings_win(plan: dict[str, t.Any]) -> None:
 def test_apache_serves_only_what_the_host_has(plan: dict[str, t.Any]) -> None:
     text = front.configuration({**plan, "hosts": {**plan["hosts"], "glance": "other"}}, "ctl")
     assert "Listen 5000" in text and "Listen 9292" not in text
-    assert text.count("RequestHeader unset X-Token-Subject early") == text.count("<VirtualHost ")
+    for spelling in ("X-Forwarded-Host", "X_Forwarded_Host", "X-Forwarded_Host"):
+        assert text.count(f"RequestHeader unset {spelling} early") == text.count("<VirtualHost ")
+    # Keystone alone would read it.
+    assert text.count("RequestHeader unset X_Token_Subject early") == text.count("<VirtualHost *:5000>") == 1
 
 
 def test_lines_of_a_configuration() -> None:
