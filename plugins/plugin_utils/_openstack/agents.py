@@ -29,7 +29,7 @@ def sections(agent: str, transport_url: str, ca_file: str) -> dict[str, dict[str
         "experimental": {"linuxbridge": True},
         "agent": {"root_helper": "sudo /usr/bin/neutron-rootwrap /etc/neutron/rootwrap.conf"},
         "oslo_concurrency": {"lock_path": "/var/lib/neutron/tmp"},
-        "oslo_messaging_rabbit": {"ssl": True, "ssl_ca_file": ca_file},
+        "oslo_messaging_rabbit": {"ssl": True, "ssl_ca_file": ca_file, "ssl_enforce_hostname_verification": True},
     }
 
 

@@ -56,7 +56,7 @@ def transport_url(plan: Plan, secrets: Secrets, account: str) -> str:
 
 
 def messaging(plan: Plan) -> dict[str, Section]:
-    return {"oslo_messaging_rabbit": {"ssl": True, "ssl_ca_file": ca_file(plan)}}
+    return {"oslo_messaging_rabbit": {"ssl": True, "ssl_ca_file": ca_file(plan), "ssl_enforce_hostname_verification": True}}
 
 
 def account(plan: Plan, secrets: Secrets, name: str) -> Section:
