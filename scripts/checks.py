@@ -24,6 +24,7 @@ ONE_RELEASE = {
     "kubernetes_day2": "trixie",
     "kubernetes_gpus": "trixie",
     "kubernetes_ha": "trixie",
+    "kubernetes_minor": "trixie",
     "kubernetes_policy": "trixie",
     "kubernetes_queue": "trixie",
     "oidc_hostile": "bookworm",
