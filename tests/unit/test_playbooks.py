@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
 
 PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 # The plays of each site that can be compared, and the variable by which they are only compared.
@@ -51,6 +53,19 @@ def test_the_action_group_has_every_module_of_opennebula() -> None:
     ]
     groups = yaml.safe_load((PLAYBOOKS.parent / "meta/runtime.yml").read_text(encoding="utf-8"))["action_groups"]
     assert groups["opennebula"] == takers != []
+
+
+def test_the_first_host_of_a_control_plane_is_upgraded_first() -> None:
+    """Even where it answered last: group_by adds a host to its group when the host's answer comes."""
+    inventory = InventoryManager(DataLoader(), sources=["cp1,cp2,cp3,"])
+    for group, hosts in (("kubernetes_control_plane", ("cp1", "cp2", "cp3")), ("kubernetes_upgrade_control_plane", ("cp3", "cp2", "cp1"))):
+        inventory.add_group(group)
+        for host in hosts:
+            inventory.add_host(host, group)
+    plays = yaml.safe_load((PLAYBOOKS / "kubernetes_upgrade.yml").read_text(encoding="utf-8"))
+    (play,) = (play for play in plays if play["name"] == "Upgrade the control plane")
+    assert play["serial"] == 1
+    assert [host.name for host in inventory.get_hosts(play["hosts"])] == ["cp1", "cp2", "cp3"]
 
 
 def roles_named_in(item: t.Any) -> t.Iterator[tuple[str, str]]:

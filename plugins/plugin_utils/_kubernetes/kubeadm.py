@@ -3,7 +3,7 @@
 # This file is private to the collection: its content may change in any release.
 """What kubeadm is given, as data: kubeadm.k8s.io/v1beta4. No token and no other secret is in it.
 
-With these fields clusters of 1.37.2 were made with containerd 1.6, 1.7 and 2.1, on hosts with cgroup v1.
+With these fields clusters of 1.37.2 were made with containerd 1.6, 1.7 and 2.1, of 1.36.3 with 1.7, on hosts with cgroup v1.
 """
 
 from __future__ import annotations

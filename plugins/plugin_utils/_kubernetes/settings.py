@@ -17,7 +17,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access
 
 PREFIX = "kubernetes_cluster_"
-TESTED = ("1.37",)  # minor releases that the tests make a cluster of
+TESTED = ("1.36", "1.37")  # minor releases that the tests make a cluster of
 DEFAULTS: dict[str, t.Any] = {
     "name": "kubernetes",
     "version": "1.37.2",

@@ -76,7 +76,8 @@ def test_an_inventory_without_the_groups():
         ({"version": "1.37"}, "kubernetes_cluster_version is '1.37': write a whole version as text, such as '1.37.2'."),
         ({"version": 1.37}, "kubernetes_cluster_version is 1.37: write a whole version as text, such as '1.37.2'."),
         ({"version": "v1.37.2"}, "kubernetes_cluster_version is 'v1.37.2': write a whole version as text, such as '1.37.2'."),
-        ({"version": "1.36.3"}, "kubernetes_cluster_version is 1.36.3, but no test ran on 1.36: choose one of 1.37."),
+        ({"version": "1.35.6"}, "kubernetes_cluster_version is 1.35.6, but no test ran on 1.35: choose one of 1.36, 1.37."),
+        ({"version": "1.38.0"}, "kubernetes_cluster_version is 1.38.0, but no test ran on 1.38: choose one of 1.36, 1.37."),
         (
             {"endpoint": "https://api.example.org"},
             "kubernetes_cluster_endpoint is 'https://api.example.org': write a name or IPv4 address and a port, such "
