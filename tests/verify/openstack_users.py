@@ -31,7 +31,8 @@ def settled(server, seconds=120, wanted=("ACTIVE", "ERROR", "SHUTOFF")):
     return until(read, lambda seen: seen.status in wanted and not seen.task_state, seconds)
 
 def shown(server):
-    fault = (server.fault or dict()).get("message", "") if hasattr(server, "fault") else ""
+    # openstacksdk 0.101 does not know of faults.
+    fault = cloud.compute.get("/servers/" + server.id).json()["server"].get("fault", dict()).get("message", "")
     addresses = [one["addr"] for listed in (server.addresses or dict()).values() for one in listed]
     return dict(id=server.id, status=server.status, fault=fault, addresses=addresses, metadata=server.metadata)
 

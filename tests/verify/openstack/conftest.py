@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks the cloud in these tests, when it has an image to start."""
+"""Who asks the cloud, when it has an image to start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from openstack_users import Account, administrator, user
 
 @pytest.fixture(scope="session")
 def admin(cluster: Cluster) -> Account:
-    """The administrator."""
     script = base64.b64encode((Path(__file__).parent / "make_image").read_bytes()).decode()
     cluster.out(
         "ctl",
@@ -24,7 +23,8 @@ def admin(cluster: Cluster) -> Account:
     account = administrator(cluster)
     account.ask("""
         if not cloud.image.find_image("busybox"):
-            cloud.create_image("busybox", filename="/root/busybox.tar.gz", disk_format="raw", container_format="bare", visibility="public", wait=True)
+            kind = dict(disk_format="raw", container_format="bare", visibility="public")
+            cloud.create_image("busybox", filename="/root/busybox.tar.gz", wait=True, **kind)
         answer = True
     """)
     return account
@@ -32,11 +32,9 @@ def admin(cluster: Cluster) -> Account:
 
 @pytest.fixture(scope="session")
 def ada(cluster: Cluster, admin: Account) -> Account:
-    """A user of the project physics."""
     return user(cluster, "ada", "physics")
 
 
 @pytest.fixture(scope="session")
 def eve(cluster: Cluster, admin: Account) -> Account:
-    """A user of the project biology."""
     return user(cluster, "eve", "biology")
