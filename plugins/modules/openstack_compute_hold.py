@@ -115,7 +115,8 @@ kept:
   type: str
   returned: success
 reason:
-  description: Why this module holds the host now, without the mark that begins it; empty where it does not. A reason that was there before stays.
+  description: >-
+    Why this module holds the host now, without the mark that begins it; empty where it does not. A reason that was there before stays.
   type: str
   returned: success
   sample: new power supply

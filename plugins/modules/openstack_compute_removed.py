@@ -34,7 +34,8 @@ options:
     required: true
   state:
     description:
-      - An V(absent) host is not known to Nova, Neutron and Placement. While there is a server, a stopped one included, the module fails and names it.
+      - An V(absent) host is not known to Nova, Neutron and Placement.
+      - While there is a server, a stopped one included, the module fails and names it.
       - An V(emptied) host has no server. B(Its servers are deleted with their data.)
     type: str
     choices: [absent, emptied]
@@ -115,7 +116,9 @@ def emptied(module: AnsibleModule, host: Host) -> list[str]:
         # Once more each time: what was asked of a host that died meanwhile is lost.
         compute_removal.end(host, servers)
         if time.monotonic() >= deadline:
-            raise Refused(f"After {module.params['wait']:g} s there still is {', '.join(map(sentence, servers))}: look at nova-compute.log there.")
+            raise Refused(
+                f"After {module.params['wait']:g} s there still is {', '.join(map(sentence, servers))}: look at nova-compute.log there."
+            )
         time.sleep(POLL)
         servers = host.servers("present", [])
     return changes

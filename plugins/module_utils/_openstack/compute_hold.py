@@ -157,7 +157,9 @@ def left(service: Mapping[str, Any], unfit: str) -> str:
         if is_held(service, "held"):
             return "{0} stays disabled, because the role gpu_hold holds it ({1}).".format(host, reason)
         if reason.startswith(AUTOMATIC):
-            return "{0} stays disabled, because its driver disabled it ({1}): start LXD there, the driver enables it then.".format(host, reason)
+            return "{0} stays disabled, because its driver disabled it ({1}): start LXD there, the driver enables it then.".format(
+                host, reason
+            )
         return (
             "{0} stays disabled, because no run of openstack_drain did that{1}: 'openstack compute service set --enable {0} nova-compute' "
             "gives it back.".format(host, " (" + reason + ")" if reason else "")
