@@ -31,6 +31,7 @@ ONE_RELEASE = {
     "oidc_proxy/test_06_gateway_attacks.py": "bookworm",
     "oidc_proxy/test_07_iam_accounts.py": "trixie",
     "oidc_proxy/test_08_closed_accounts.py": "bookworm",
+    "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
     "opennebula/test_02_life.py": "trixie",
     "opennebula/test_03_hold.py": "trixie",
     "opennebula/test_04_shared.py": "bookworm",
@@ -75,6 +76,7 @@ def lint() -> list[Step]:
         step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
         step("Galaxy's importer", "tests/galaxy/import"),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
+        step("mypy nova_lxd", "mypy", "--config-file", "tests/nova_lxd/mypy.ini", "-p", "nova_lxd"),
         step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "steps", "usage"))),
         step("yamllint", "yamllint", "--strict", "."),
         step("ruff check", "ruff", "check", "."),

@@ -99,8 +99,8 @@ options:
     default: []
   networks:
     description: >-
-      Networks, each with C(name) and C(cidr), and maybe C(project), C(shared), C(external), C(physical_network), C(dhcp), C(dns), C(gateway)
-      and C(pool).
+      Networks, each with C(name) and C(cidr), and maybe C(project), C(shared), C(external), C(physical_network), C(dhcp), C(dns),
+      C(gateway) and C(pool).
     type: list
     elements: dict
     default: []
@@ -199,10 +199,9 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
 
 
 def main() -> None:
-    lists = dict.fromkeys(
-        ("services", "projects", "flavors", "images", "networks", "routers"), {"type": "list", "elements": "dict", "default": []}
-    )
-    dicts = dict.fromkeys(("grants", "system_grants", "registered_limits", "limits"), {"type": "dict", "default": {}})
+    kinds = ("projects", "flavors", "images", "networks", "routers")
+    lists = {key: {"type": "list", "elements": "dict", "default": []} for key in kinds}
+    dicts = {key: {"type": "dict", "default": {}} for key in ("grants", "system_grants", "registered_limits", "limits")}
     module = AnsibleModule(
         argument_spec={
             "cloud": {"type": "str", "required": True},

@@ -11,7 +11,7 @@ version_added: 0.1.0
 short_description: Compare what compute hosts offer in Placement with what was promised
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Waits until each compute host is up in Nova, and Placement has for it all units of GPUs that were promised, those that are reserved included.
+  - Waits until each compute host is up in Nova, and Placement has for it all units of GPUs that were promised, reserved ones included.
   - Fails with a sentence for each difference.
 requirements:
   - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
@@ -81,7 +81,7 @@ BEGIN = "CUSTOM_GPU_"
 VERSION = {"OpenStack-API-Version": "placement 1.14"}
 
 
-def units(placement: t.Any, name: str) -> t.Optional[dict[str, dict[str, int]]]:
+def units(placement: t.Any, name: str) -> dict[str, dict[str, int]] | None:
     """The total, used and reserved units of each class of GPUs that a host has in Placement; None where it has no such host."""
     roots = placement.get("/resource_providers", params={"name": name}, headers=VERSION).json()["resource_providers"]
     if not roots:
@@ -103,7 +103,7 @@ def units(placement: t.Any, name: str) -> t.Optional[dict[str, dict[str, int]]]:
 
 
 def compare(
-    expected: t.Sequence[dict[str, t.Any]], services: dict[str, t.Any], there: dict[str, t.Optional[dict[str, dict[str, int]]]]
+    expected: t.Sequence[dict[str, t.Any]], services: dict[str, t.Any], there: dict[str, dict[str, dict[str, int]] | None]
 ) -> tuple[list[str], list[str]]:
     """What is offered, a line for each host and class, and what differs, a sentence each."""
     lines, wrong = [], []
@@ -155,7 +155,9 @@ def main() -> None:
         module.exit_json(changed=False, offered=[])
     if openstack_cloud.LIBRARY_ERROR:
         module.fail_json(msg=missing_required_lib("openstacksdk"), exception=openstack_cloud.LIBRARY_ERROR)
-    until, lines, wrong = time.monotonic() + module.params["wait"], [], []
+    until = time.monotonic() + module.params["wait"]
+    lines: list[str] = []
+    wrong: list[str] = []
     try:
         cloud = openstack_cloud.connect(module.params["cloud"], "", module.check_mode)
         while True:

@@ -51,14 +51,13 @@ secrets:
 import os
 import re
 import secrets as random
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 
 SECRET = re.compile(r"[!-~]{16,512}")
 
 
-def read(path: str) -> t.Optional[str]:
+def read(path: str) -> str | None:
     """The secret in a file, None where there is no file.
 
     :raises ValueError: what is there is no secret.

@@ -18,8 +18,8 @@ KUBERNETES = {name for name in checks.scenario_names() if name.startswith("kuber
 INPUTS = {name: set(inputs(TREE, name, "trixie")) for name in checks.scenario_names() if name != "beside"}
 # Filters that no playbook of ours calls yet, and what they import: their managers are still to come, or users call them.
 CALLED_BY_NO_PLAYBOOK = {
-    *("glue2", "mesos", "nova_lxd", "slurm", "vfio"),
-    *("agent", "devices", "vfio_ids"),  # what they know is in plugin_utils
+    *("glue2", "mesos", "slurm", "vfio"),
+    *("agent", "vfio_ids"),  # what they know is in plugin_utils
 }
 
 

@@ -12,7 +12,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 
 LIBRARY_ERROR = None
 try:
-    import openstack
+    import openstack  # type: ignore[import-not-found]  # because only the controller has it
 except ImportError:
     LIBRARY_ERROR = traceback.format_exc()
 
@@ -37,10 +37,10 @@ class Cloud:
         self.left: list[str] = []  # what is there and no longer wanted
         self._found: dict[tuple[str, str], t.Any] = {}
 
-    def change(self, sentence: str, action: t.Callable[[], t.Any]) -> t.Any:
+    def change(self, sentence: str, action: t.Callable[..., t.Any], *arguments: t.Any, **keys: t.Any) -> t.Any:
         """Do something and say so; in check mode only say so, with None as the result."""
         self.changes.append(sentence)
-        return None if self.is_dry else action()
+        return None if self.is_dry else action(*arguments, **keys)
 
     def required(self, kind: str, name: str) -> t.Any:
         """A project, user, role, service or domain by its name, in the domain Default.

@@ -25,7 +25,7 @@ def services(cloud: Cloud, wanted: t.Sequence[Entry], region: str) -> dict[str, 
     for entry in wanted:
         name = entry["name"]
         service = known.get(name) or cloud.change(
-            f"The service {name} is new.", lambda entry=entry: identity.create_service(name=entry["name"], type=entry["type"])
+            f"The service {name} is new.", identity.create_service, name=entry["name"], type=entry["type"]
         )
         if service is None:
             continue
@@ -33,13 +33,13 @@ def services(cloud: Cloud, wanted: t.Sequence[Entry], region: str) -> dict[str, 
             endpoint = endpoints.get((service.id, interface))
             if endpoint is None:
                 values = {"service_id": service.id, "interface": interface, "url": entry["url"], "region_id": region}
-                endpoint = cloud.change(
-                    f"The {interface} endpoint of {name} is new.", lambda values=values: identity.create_endpoint(**values)
-                )
+                endpoint = cloud.change(f"The {interface} endpoint of {name} is new.", identity.create_endpoint, **values)
             elif endpoint.url != entry["url"]:
                 cloud.change(
                     f"The {interface} endpoint of {name} changes from {endpoint.url} to {entry['url']}.",
-                    lambda endpoint=endpoint, entry=entry: identity.update_endpoint(endpoint, url=entry["url"]),
+                    identity.update_endpoint,
+                    endpoint,
+                    url=entry["url"],
                 )
             if interface == "public" and endpoint is not None:
                 public[name] = endpoint.id
@@ -50,7 +50,7 @@ def roles(cloud: Cloud, wanted: t.Iterable[str]) -> None:
     known = {role.name for role in cloud.sdk.identity.roles()}
     for name in wanted:
         if name not in known:
-            cloud.change(f"The role {name} is new.", lambda name=name: cloud.sdk.identity.create_role(name=name))
+            cloud.change(f"The role {name} is new.", cloud.sdk.identity.create_role, name=name)
 
 
 def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
@@ -65,7 +65,7 @@ def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
         project = known.get(name)
         if project is None:
             values = {"name": name, "domain_id": DOMAIN, "description": description, "tags": [MARK] if is_whole else []}
-            cloud.change(f"The project {name} is new.", lambda values=values: identity.create_project(**values))
+            cloud.change(f"The project {name} is new.", identity.create_project, **values)
         elif (project.description or "") != description or not project.is_enabled or (is_whole and MARK not in (project.tags or [])):
             values = {
                 "description": description,
@@ -74,7 +74,9 @@ def projects(cloud: Cloud, wanted: t.Sequence[Entry], is_whole: bool) -> None:
             }
             cloud.change(
                 f"The project {name} is brought to what is wanted.",
-                lambda project=project, values=values: identity.update_project(project, **values),
+                identity.update_project,
+                project,
+                **values,
             )
     names = {entry["name"] for entry in wanted}
     if not is_whole:
@@ -96,11 +98,14 @@ def users(cloud: Cloud, wanted: t.Sequence[Entry], accepts: t.Callable[[str, str
         user = known.get(name)
         if user is None:
             values = {"name": name, "domain_id": DOMAIN, "password": password, "description": f"Made by {MARK}"}
-            cloud.change(f"The account {name} is new.", lambda values=values: identity.create_user(**values))
+            cloud.change(f"The account {name} is new.", identity.create_user, **values)
         elif not accepts(name, password):
             cloud.change(
                 f"The account {name} gets its password.",
-                lambda user=user, password=password: identity.update_user(user, password=password, is_enabled=True),
+                identity.update_user,
+                user,
+                password=password,
+                is_enabled=True,
             )
 
 
@@ -129,7 +134,13 @@ def grants(cloud: Cloud, wanted: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]
             for role in sorted(ids - had):
                 cloud.change(
                     f"The {kind} {name} gets the role {names[role]} in the project {project_name}.",
-                    lambda role=role, member=member, project=project: _grant(identity, "assign", kind, project, member, role),
+                    _grant,
+                    identity,
+                    "assign",
+                    kind,
+                    project,
+                    member,
+                    role,
                 )
             _take(cloud, kind, project, member.id, name, had - ids, names)
         for member_id, had in there.items():
@@ -140,7 +151,13 @@ def _take(cloud: Cloud, kind: str, project: t.Any, member: str, name: str, roles
     for role in sorted(roles_left):
         cloud.change(
             f"The {kind} {name} loses the role {names[role]} in the project {project.name}.",
-            lambda role=role: _grant(cloud.sdk.identity, "unassign", kind, project, member, role),
+            _grant,
+            cloud.sdk.identity,
+            "unassign",
+            kind,
+            project,
+            member,
+            role,
         )
 
 
@@ -157,4 +174,4 @@ def system_grants(cloud: Cloud, wanted: t.Mapping[str, str]) -> None:
             continue
         path = f"/system/users/{user.id}/roles/{role.id}"
         if cloud.sdk.identity.get(path).status_code != 204:
-            cloud.change(f"The account {name} gets the role {role_name} in the system.", lambda path=path: cloud.sdk.identity.put(path))
+            cloud.change(f"The account {name} gets the role {role_name} in the system.", cloud.sdk.identity.put, path)

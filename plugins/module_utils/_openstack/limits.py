@@ -23,12 +23,15 @@ def registered(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[s
             values = {"service_id": service.id, "region_id": region, "resource_name": name, "default_limit": limit}
             cloud.change(
                 f"The limit of {name} is {limit} where a project has none of its own.",
-                lambda values=values: identity.create_registered_limit(**values),
+                identity.create_registered_limit,
+                **values,
             )
         elif found.default_limit != limit:
             cloud.change(
                 f"The limit of {name} changes from {found.default_limit} to {limit} where a project has none of its own.",
-                lambda found=found, limit=limit: identity.update_registered_limit(found, default_limit=limit),
+                identity.update_registered_limit,
+                found,
+                default_limit=limit,
             )
 
 
@@ -51,15 +54,13 @@ def of_projects(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[
                     "resource_limit": limit,
                     "project_id": project.id,
                 }
-                cloud.change(
-                    f"The project {project_name} may use {limit} of {name}.", lambda values=values: identity.create_limit(**values)
-                )
+                cloud.change(f"The project {project_name} may use {limit} of {name}.", identity.create_limit, **values)
             elif found.resource_limit != limit:
                 cloud.change(
                     f"The project {project_name} may use {limit} of {name} instead of {found.resource_limit}.",
-                    lambda found=found, limit=limit: identity.update_limit(found, resource_limit=limit),
+                    identity.update_limit,
+                    found,
+                    resource_limit=limit,
                 )
         for name, found in known.items():
-            cloud.change(
-                f"The project {project_name} has no limit of its own for {name} any more.", lambda found=found: identity.delete_limit(found)
-            )
+            cloud.change(f"The project {project_name} has no limit of its own for {name} any more.", identity.delete_limit, found)

@@ -31,7 +31,7 @@ def networks(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
                 values["project_id"] = project.id if project else None
             if entry.get("physical_network"):
                 values.update(provider_network_type="flat", provider_physical_network=entry["physical_network"])
-            network = cloud.change(f"The network {name} is new.", lambda values=values: api.create_network(**values))
+            network = cloud.change(f"The network {name} is new.", api.create_network, **values)
             if network is None:
                 continue
         _subnet(cloud, network, entry)
@@ -49,10 +49,11 @@ def _subnet(cloud: Cloud, network: t.Any, entry: Entry) -> None:
             values["allocation_pools"] = [{"start": entry["pool"][0], "end": entry["pool"][1]}]
         if entry.get("gateway"):
             values["gateway_ip"] = entry["gateway"]
-        cloud.change(f"The network {entry['name']} has the addresses {entry['cidr']}.", lambda: api.create_subnet(**values))
+        cloud.change(f"The network {entry['name']} has the addresses {entry['cidr']}.", api.create_subnet, **values)
     elif entry["cidr"] not in [subnet.cidr for subnet in subnets]:
         raise Refused(
-            f"The network {entry['name']} has the addresses {subnets[0].cidr}, not {entry['cidr']}: servers may have some, so give the new one another name."
+            f"The network {entry['name']} has the addresses {subnets[0].cidr}, not {entry['cidr']}: "
+            "servers may have some, so give the new one another name."
         )
 
 
@@ -71,7 +72,7 @@ def routers(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
             if entry.get("external"):
                 outside = api.find_network(entry["external"], ignore_missing=True)
                 values["external_gateway_info"] = {"network_id": outside.id if outside else None}
-            router = cloud.change(f"The router {name} is new.", lambda values=values: api.create_router(**values))
+            router = cloud.change(f"The router {name} is new.", api.create_router, **values)
             if router is None:
                 continue
         ports = {ip["subnet_id"] for port in api.ports(device_id=router.id) for ip in port.fixed_ips}
@@ -87,5 +88,7 @@ def routers(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
                 if subnet.id not in ports:
                     cloud.change(
                         f"The router {name} joins the network {inside}.",
-                        lambda router=router, subnet=subnet: api.add_interface_to_router(router, subnet_id=subnet.id),
+                        api.add_interface_to_router,
+                        router,
+                        subnet_id=subnet.id,
                     )

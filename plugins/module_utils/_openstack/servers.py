@@ -34,7 +34,10 @@ def flavors(cloud: Cloud, wanted: t.Sequence[Entry], purge: bool) -> None:
         if flavor is None:
             flavor = cloud.change(
                 f"The flavor {name} is new.",
-                lambda name=name, size=size, public=is_public: compute.create_flavor(name=name, is_public=public, **size),
+                compute.create_flavor,
+                name=name,
+                is_public=is_public,
+                **size,
             )
             if flavor is None:
                 continue
@@ -44,7 +47,8 @@ def flavors(cloud: Cloud, wanted: t.Sequence[Entry], purge: bool) -> None:
             if there != size or flavor.is_public != is_public:
                 raise Refused(
                     f"The flavor {name} is there with {there['vcpus']} cores, {there['ram']} MiB, {there['disk']} GiB"
-                    f" and {'for all' if flavor.is_public else 'for some'} projects, and Nova can't change it: give the new one another name."
+                    f" and {'for all' if flavor.is_public else 'for some'} projects, and Nova can't change it: "
+                    "give the new one another name."
                 )
             had = dict(compute.fetch_flavor_extra_specs(flavor).extra_specs or {})
         _specs(cloud, flavor, had, specs)
@@ -54,7 +58,7 @@ def flavors(cloud: Cloud, wanted: t.Sequence[Entry], purge: bool) -> None:
     for name, flavor in known.items():
         if name not in names and MARK_SPEC in (compute.fetch_flavor_extra_specs(flavor).extra_specs or {}):
             if purge:
-                cloud.change(f"The flavor {name} goes; servers that have it stay.", lambda flavor=flavor: compute.delete_flavor(flavor))
+                cloud.change(f"The flavor {name} goes; servers that have it stay.", compute.delete_flavor, flavor)
             else:
                 cloud.left.append(f"The flavor {name} is no longer wanted.")
 
@@ -63,9 +67,9 @@ def _specs(cloud: Cloud, flavor: t.Any, had: t.Mapping[str, str], specs: t.Mappi
     compute = cloud.sdk.compute
     new = {key: value for key, value in specs.items() if had.get(key) != value}
     if new:
-        cloud.change(f"The flavor {flavor.name} gets {', '.join(sorted(new))}.", lambda: compute.create_flavor_extra_specs(flavor, new))
+        cloud.change(f"The flavor {flavor.name} gets {', '.join(sorted(new))}.", compute.create_flavor_extra_specs, flavor, new)
     for key in sorted(set(had) - set(specs)):
-        cloud.change(f"The flavor {flavor.name} loses {key}.", lambda key=key: compute.delete_flavor_extra_specs_property(flavor, key))
+        cloud.change(f"The flavor {flavor.name} loses {key}.", compute.delete_flavor_extra_specs_property, flavor, key)
 
 
 def _access(cloud: Cloud, flavor: t.Any, projects: t.Sequence[str]) -> None:
@@ -76,12 +80,16 @@ def _access(cloud: Cloud, flavor: t.Any, projects: t.Sequence[str]) -> None:
         if identifier not in had:
             cloud.change(
                 f"The project {name} may use the flavor {flavor.name}.",
-                lambda one=identifier: compute.flavor_add_tenant_access(flavor, one),
+                compute.flavor_add_tenant_access,
+                flavor,
+                identifier,
             )
     for identifier in sorted(had - set(ids)):
         cloud.change(
             f"The project {identifier} may no longer use the flavor {flavor.name}.",
-            lambda one=identifier: compute.flavor_remove_tenant_access(flavor, one),
+            compute.flavor_remove_tenant_access,
+            flavor,
+            identifier,
         )
 
 
@@ -120,9 +128,9 @@ def images(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
             SHA256: digest,
             "deephdc_made_by": MARK,
         }
-        cloud.change(f"The image {name} is uploaded.", lambda values=values: image_api.create_image(**values))
+        cloud.change(f"The image {name} is uploaded.", image_api.create_image, **values)
         for image in there:
-            cloud.change(f"The former image {name} ({image.id}) goes.", lambda image=image: image_api.delete_image(image))
+            cloud.change(f"The former image {name} ({image.id}) goes.", image_api.delete_image, image)
 
 
 def _sha256(path: str) -> str:

@@ -99,6 +99,19 @@ def test_a_server_cant_take_another_address(cluster: Cluster, mine: Server, mate
         cluster.out(HOST, f"lxc exec {mine.instance} -- ip addr del {taken}/24 dev eth0")
 
 
+def test_a_server_cant_send_by_another_hardware_address(cluster: Cluster, mine: Server, mate: Server) -> None:
+    """The program that stands for ebtables writes this rule in another form."""
+    link = f"lxc exec {mine.instance} -- ip link set eth0 address"
+    hardware = cluster.out(HOST, f"lxc exec {mine.instance} -- cat /sys/class/net/eth0/address")
+    assert mine.sees(mate.address)
+    cluster.out(HOST, f"{link} fa:16:3e:00:00:01")
+    try:
+        assert not mine.sees(mate.address)
+    finally:
+        cluster.out(HOST, f"{link} {hardware}")
+    cluster.until(HOST, f"lxc exec {mine.instance} -- ping -c 1 -W 2 {mate.address}", " 0% packet loss", seconds=20)
+
+
 def test_projects_dont_see_each_other(cluster: Cluster, mine: Server, mate: Server, foreign: Server) -> None:
     """Both networks have the same addresses."""
     assert mine.sees(mate.address)
