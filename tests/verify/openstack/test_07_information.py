@@ -61,10 +61,8 @@ def test_published_numbers_are_those_of_the_server(cluster: Cluster) -> None:
 
 def test_nothing_secret_is_published(cluster: Cluster, server: str) -> None:
     text = cluster.out("ctl", f"cat {INFO}/*")
-    password = cluster.out(
-        "ctl",
-        "python3 -c \"import yaml; print(yaml.safe_load(open('/etc/openstack/clouds.yaml'))['clouds']['deephdc-admin']['auth']['password'])\"",
-    )
+    read = "import yaml; print(yaml.safe_load(open('/etc/openstack/clouds.yaml'))['clouds']['deephdc-admin']['auth']['password'])"
+    password = cluster.out("ctl", f'python3 -c "{read}"')
     assert len(password) > 8 and password not in text
     assert "published-by-nobody" not in text and server not in text
 
