@@ -37,17 +37,34 @@ options:
   state:
     description:
       - A V(held) host gets no new servers.
-      - A V(released) host gets them again if this module kept them away.
+      - A V(released) host gets them again if this module kept them away, with the same O(mark).
     type: str
     choices: [held, released]
     required: true
+  mark:
+    description:
+      - Whose hold it is. V(held) is the role gpu_hold's, V(drained) an administrator's by the playbook openstack_drain.
+      - A host has one of them, as Nova keeps one reason. A host that is held with the other mark stays so.
+    type: str
+    choices: [held, drained]
+    default: held
   reason:
-    description: Why it is held, one line that begins with C(gpu_hold:). Needed for V(held).
+    description:
+      - Why it is held, one line. Needed for V(held).
+      - With O(mark=held) it must begin with C(gpu_hold:). With O(mark=drained) C(drained:) is written before it.
+      - A host that is held already with this mark keeps its reason.
     type: str
+  unfit:
+    description: >-
+      With O(state=released) and O(mark=drained), what is wrong with the host; it is not given back then. Words that follow "because".
+    type: str
+    default: ""
   servers:
-    description: Which running servers are waited for. V(all) of the host, as before a reboot, or those that have one of O(devices).
+    description: >-
+      Which servers are waited for. V(all) that run on the host, as before a reboot, those of them that have one of O(devices),
+      all that are V(present), also stopped ones, as before the host leaves, or V(none).
     type: str
-    choices: [all, devices]
+    choices: [all, devices, present, none]
     default: all
   devices:
     description: With O(servers=devices), the PCI addresses of the devices. Empty means all GPUs of the host.
@@ -74,6 +91,14 @@ EXAMPLES = r"""
     cloud: deephdc-admin
     name: lxd1
     state: released
+
+- name: Keep new servers from a host for an administrator
+  deephdc.accelerators.openstack_compute_hold:
+    cloud: deephdc-admin
+    name: lxd1
+    state: held
+    mark: drained
+    reason: new power supply
 """
 
 RETURN = r"""
@@ -86,9 +111,20 @@ held:
   type: bool
   returned: success
 kept:
-  description: The sentence that says so if an administrator disabled the service, else empty.
+  description: The sentence that says so if an administrator, or the role gpu_hold, disabled the service, else empty.
   type: str
   returned: success
+reason:
+  description: >-
+    Why this module holds the host now, without the mark that begins it; empty where it does not. A reason that was there before stays.
+  type: str
+  returned: success
+  sample: new power supply
+left:
+  description: With O(state=released) and O(mark=drained), the sentence why the host is not given back; else empty.
+  type: str
+  returned: success
+  sample: "lxd1 stays disabled, because the role gpu_hold holds it (gpu_hold: nvidia_driver)."
 servers:
   description: The servers that run there after the wait.
   type: list
@@ -109,7 +145,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
-from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import Host, is_held, kept, sentence
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import MARKS, Host, is_held, kept, left, sentence
 
 SDK_FAULT: str | None = None
 try:
@@ -134,18 +170,24 @@ def connect(cloud: str) -> Any:
     return sdk
 
 
+def marked(module: AnsibleModule) -> str:
+    """The reason with its mark."""
+    begin = MARKS[module.params["mark"]]
+    return str(module.params["reason"]) if module.params["mark"] == "held" else begin + str(module.params["reason"])
+
+
 def hold(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
     """Disable the service; what changes."""
-    if kept(service) or is_held(service):
+    if kept(service, module.params["mark"]) or is_held(service, module.params["mark"]):
         return {}
     if not module.check_mode:
-        host.change(service, "disabled", module.params["reason"])
-    return {"reason": module.params["reason"], "status": "disabled"}
+        host.change(service, "disabled", marked(module))
+    return {"reason": marked(module), "status": "disabled"}
 
 
 def release(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
     """Enable a service that this module disabled; what changes."""
-    if not is_held(service):
+    if not is_held(service, module.params["mark"]):
         return {}
     if not module.check_mode:
         host.change(service, "enabled")
@@ -154,6 +196,8 @@ def release(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[
 
 def servers_after(module: AnsibleModule, host: Host) -> list[dict[str, Any]]:
     """List the servers that run there when all have ended or the wait is over."""
+    if module.params["servers"] == "none":
+        return []
     deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
     while True:
         found = host.servers(module.params["servers"], module.params["devices"])
@@ -170,16 +214,18 @@ def main() -> None:
             "cloud": {"type": "str", "required": True},
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["held", "released"], "required": True},
+            "mark": {"type": "str", "choices": list(MARKS), "default": "held"},
             "reason": {"type": "str"},
-            "servers": {"type": "str", "choices": ["all", "devices"], "default": "all"},
+            "unfit": {"type": "str", "default": ""},
+            "servers": {"type": "str", "choices": ["all", "devices", "present", "none"], "default": "all"},
             "devices": {"type": "list", "elements": "str", "default": []},
             "wait": {"type": "float", "default": 0.0},
         },
         required_if=[("state", "held", ["reason"])],
         supports_check_mode=True,
     )
-    name, holding = module.params["name"], module.params["state"] == "held"
-    if holding and not str(module.params["reason"]).startswith("gpu_hold: "):
+    name, holding, mark = module.params["name"], module.params["state"] == "held", module.params["mark"]
+    if holding and mark == "held" and not str(module.params["reason"]).startswith("gpu_hold: "):
         module.fail_json(msg="The reason must begin with 'gpu_hold: ', by which the hold is known later.")
     if SDK_FAULT:
         module.fail_json(
@@ -189,25 +235,30 @@ def main() -> None:
     changes: dict[str, str] = {}
     servers: list[dict[str, Any]] = []
     before = {"reason": "", "status": "enabled"}
-    because = ""
+    because, why_left, reason = "", "", ""
     try:
         host = Host(connect(module.params["cloud"]), name)
         service = host.service()
         if service is not None:
             before = {"reason": str(service.get("disabled_reason") or ""), "status": str(service["status"])}
             if holding:
-                because = kept(service)
+                because = kept(service, mark)
                 changes = hold(module, host, service)
                 servers = servers_after(module, host)
             else:
-                changes = release(module, host, service)
-    except Refused as reason:
-        module.fail_json(msg=str(reason))
+                why_left = left(service, module.params["unfit"]) if mark == "drained" else ""
+                changes = {} if why_left else release(module, host, service)
+            now = changes.get("reason", before["reason"])
+            reason = now[len(MARKS[mark]) :] if now.startswith(MARKS[mark]) else ""
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
     module.exit_json(
         changed=bool(changes),
         known=service is not None,
         held=bool(holding and service is not None and not because),
         kept=because,
+        reason=reason,
+        left=why_left,
         servers=servers,
         summary=[sentence(server) for server in servers],
         diff={

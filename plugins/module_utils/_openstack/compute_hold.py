@@ -14,7 +14,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 # Since it services have UUIDs, and servers a flavor with all of its keys.
 MICROVERSION = "2.61"
 PLACEMENT_MICROVERSION = "1.14"  # providers by their tree
-OURS = "gpu_hold: "
+# Begin the reason of a disabled service, by who disabled it: the role gpu_hold, or the playbook openstack_drain.
+MARKS = {"held": "gpu_hold: ", "drained": "drained: "}
 AUTOMATIC = "AUTO: "  # of reasons that a driver of Nova gave
 LONGEST = 255  # characters of a reason
 INFIX = "_gpu_"  # between the host's name and the GPU's in a provider's name, as the driver of the role nova_lxd has it
@@ -36,25 +37,25 @@ class Host:
 
     def service(self) -> Optional[Dict[str, Any]]:
         """Read the host's compute service; None if Nova has none."""
-        found = self._get("compute", "/os-services", {"binary": "nova-compute", "host": self.name})["services"]
+        found = self.read("compute", "/os-services", {"binary": "nova-compute", "host": self.name})["services"]
         return dict(found[0]) if found else None
 
     def change(self, service: Mapping[str, Any], status: str, reason: str = "") -> None:
         """Disable the service with a reason, or enable it."""
         body = {"status": status, **({"disabled_reason": reason[:LONGEST]} if status == "disabled" else {})}
         answer = self.sdk.compute.put("/os-services/" + service["id"], json=body, microversion=MICROVERSION)
-        _check(answer, "Nova")
+        checked(answer, "Nova")
 
     def gpus(self) -> Dict[str, List[str]]:
         """Read which GPUs the servers of the host have, by the server's UUID."""
-        roots = self._get("placement", "/resource_providers", {"name": self.name})["resource_providers"]
+        roots = self.read("placement", "/resource_providers", {"name": self.name})["resource_providers"]
         if not roots:
             return {}
         found: Dict[str, List[str]] = {}
         begin = self.name + INFIX
-        for provider in self._get("placement", "/resource_providers", {"in_tree": roots[0]["uuid"]})["resource_providers"]:
+        for provider in self.read("placement", "/resource_providers", {"in_tree": roots[0]["uuid"]})["resource_providers"]:
             if provider["name"].startswith(begin):
-                answer = self._get("placement", "/resource_providers/{0}/allocations".format(provider["uuid"]), {})
+                answer = self.read("placement", "/resource_providers/{0}/allocations".format(provider["uuid"]), {})
                 for consumer in answer["allocations"]:
                     found.setdefault(consumer, []).append(provider["name"][len(begin) :])
         return found
@@ -63,6 +64,7 @@ class Host:
         """Read the servers that run on the host, or are about to.
 
         :param which: C(all), or C(devices) for those that have one of the devices; without devices, those that have any GPU.
+            C(present) has the stopped ones, too.
         """
         given = self.gpus()
         wanted = {address.lower() for address in devices}
@@ -72,7 +74,7 @@ class Host:
             # Of a MIG instance the device is not known here.
             if which == "devices" and not any(not wanted or gpu in wanted or not PCI_ADDRESS.match(gpu) for gpu in its):
                 continue
-            if server.get("OS-EXT-STS:power_state") in (RUNNING, PAUSED) or server.get("OS-EXT-STS:task_state"):
+            if which == "present" or server.get("OS-EXT-STS:power_state") in (RUNNING, PAUSED) or server.get("OS-EXT-STS:task_state"):
                 found.append(
                     {
                         "id": server["id"],
@@ -90,7 +92,7 @@ class Host:
         marker = ""
         while True:
             parameters = {"all_tenants": "1", "host": self.name, **({"marker": marker} if marker else {})}
-            page = self._get("compute", "/servers/detail", parameters)["servers"]
+            page = self.read("compute", "/servers/detail", parameters)["servers"]
             new = [server for server in page if server["id"] not in seen]
             if not new:
                 return servers
@@ -105,34 +107,68 @@ class Host:
             self.names[identifier] = str(answer.json()[key]["name"]) if answer.status_code == 200 else identifier
         return self.names[identifier]
 
-    def _get(self, service: str, path: str, parameters: Mapping[str, str]) -> Dict[str, Any]:
+    def read(self, service: str, path: str, parameters: Mapping[str, str]) -> Dict[str, Any]:
+        """Read what a service has at a path.
+
+        :raises Refused: it answers with an error.
+        """
         version = MICROVERSION if service == "compute" else PLACEMENT_MICROVERSION
         answer = getattr(self.sdk, service).get(path, params=dict(parameters), microversion=version, raise_exc=False)
-        return dict(_check(answer, {"compute": "Nova", "placement": "Placement"}[service]).json())
+        return dict(checked(answer, {"compute": "Nova", "placement": "Placement"}[service]).json())
 
 
-def _check(answer: Any, who: str) -> Any:
+def checked(answer: Any, who: str) -> Any:
+    """Give an answer back that is no error.
+
+    :raises Refused: it is one.
+    """
     if answer.status_code >= 400:
         said = " ".join(str(answer.text).split())[:200]
         raise Refused("{0} answers with the error {1}: {2}".format(who, answer.status_code, said))
     return answer
 
 
-def is_held(service: Mapping[str, Any]) -> bool:
-    """Say whether a role holds the host."""
-    return service["status"] == "disabled" and str(service.get("disabled_reason") or "").startswith(OURS)
+def is_held(service: Mapping[str, Any], mark: str = "held") -> bool:
+    """Say whether the host is held with a mark."""
+    return service["status"] == "disabled" and str(service.get("disabled_reason") or "").startswith(MARKS[mark])
 
 
-def kept(service: Mapping[str, Any]) -> str:
-    """The sentence that says so if an administrator disabled the service; empty if it is ours to disable.
+def kept(service: Mapping[str, Any], mark: str = "held") -> str:
+    """The sentence that says so if another one disabled the service; empty if it is ours to disable.
 
     What the driver disabled by itself, because LXD does not answer, is ours, too.
     """
     reason = str(service.get("disabled_reason") or "")
-    if service["status"] != "disabled" or reason.startswith((OURS, AUTOMATIC)):
+    if service["status"] != "disabled" or reason.startswith((MARKS[mark], AUTOMATIC)):
         return ""
     because = " ({0})".format(reason) if reason else ""
+    if is_held(service, "held"):
+        return "the compute service of {0} is held by the role gpu_hold{1} and stays so".format(service["host"], because)
     return "the compute service of {0} was disabled by an administrator{1} and stays so".format(service["host"], because)
+
+
+def left(service: Mapping[str, Any], unfit: str) -> str:
+    """The sentence why a host is not given back to users after a drain; empty if nothing keeps it.
+
+    :param unfit: what is wrong with the host, in words that follow "because".
+    """
+    host, reason = service["host"], str(service.get("disabled_reason") or "")
+    if service["status"] == "disabled" and not is_held(service, "drained"):
+        if is_held(service, "held"):
+            return "{0} stays disabled, because the role gpu_hold holds it ({1}).".format(host, reason)
+        if reason.startswith(AUTOMATIC):
+            return "{0} stays disabled, because its driver disabled it ({1}): start LXD there, the driver enables it then.".format(
+                host, reason
+            )
+        return (
+            "{0} stays disabled, because no run of openstack_drain did that{1}: 'openstack compute service set --enable {0} nova-compute' "
+            "gives it back.".format(host, " (" + reason + ")" if reason else "")
+        )
+    if unfit:
+        return "{0} stays as it is, because {1}: repair it, then run again.".format(host, unfit)
+    if service.get("state") == "down":
+        return "{0} stays as it is, because its compute service is down: start nova-compute there, then run again.".format(host)
+    return ""
 
 
 def sentence(server: Mapping[str, Any]) -> str:

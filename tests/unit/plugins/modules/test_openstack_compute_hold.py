@@ -210,3 +210,70 @@ def test_an_api_that_is_down_is_named(hold, cloud, broken, who):
 
 def test_a_reason_that_could_not_be_known_later_is_refused(hold, cloud):
     assert "gpu_hold: " in hold(reason="because")["msg"] and cloud.changes == []
+
+
+def drain(hold, state="held", reason="new fan", **options):
+    return hold(state, mark="drained", **({"reason": reason} if state == "held" else {}), **options)
+
+
+def test_a_drained_host_keeps_its_reason_and_is_given_back(hold, cloud):
+    result = drain(hold)
+    assert (result["changed"], result["held"], result["reason"]) == (True, True, "new fan")
+    assert cloud.services[0]["disabled_reason"] == "drained: new fan"
+    again = drain(hold, reason="other")
+    assert (again["changed"], again["held"], again["reason"]) == (False, True, "new fan")
+    back = drain(hold, "released")
+    assert (back["changed"], back["left"], cloud.services[0]["status"]) == (True, "", "enabled")
+    assert drain(hold, "released")["changed"] is False
+
+
+def test_marks_do_not_touch_each_other(hold, cloud):
+    drain(hold)
+    result = hold()
+    assert (result["held"], result["kept"]) == (
+        False,
+        "the compute service of lxd1 was disabled by an administrator (drained: new fan) and stays so",
+    )
+    assert hold("released")["changed"] is False and cloud.services[0]["disabled_reason"] == "drained: new fan"
+    drain(hold, "released")
+    hold()
+    result = drain(hold)
+    assert (result["held"], result["reason"]) == (False, "")
+    assert result["kept"] == f"the compute service of lxd1 is held by the role gpu_hold ({REASON}) and stays so"
+    result = drain(hold, "released")
+    assert (result["changed"], result["left"]) == (False, f"lxd1 stays disabled, because the role gpu_hold holds it ({REASON}).")
+    assert cloud.services[0]["disabled_reason"] == REASON
+
+
+@pytest.mark.parametrize(
+    ("service", "unfit", "sentence"),
+    [
+        ({"disabled_reason": "drained: x"}, "a100 is missing", "lxd1 stays as it is, because a100 is missing: repair it"),
+        ({"disabled_reason": "drained: x", "state": "down"}, "", "because its compute service is down: start nova-compute there"),
+        ({"status": "enabled", "state": "down"}, "", "because its compute service is down"),
+        (
+            {"disabled_reason": "memory"},
+            "",
+            "no run of openstack_drain did that (memory): 'openstack compute service set --enable lxd1 nova-compute'",
+        ),
+        ({"disabled_reason": None}, "", "no run of openstack_drain did that: 'openstack compute"),
+        ({"disabled_reason": "AUTO: LXD is silent"}, "", "its driver disabled it (AUTO: LXD is silent): start LXD there"),
+    ],
+)
+def test_a_host_that_is_not_given_back_is_named_with_the_cause(hold, cloud, service, unfit, sentence):
+    cloud.services[0].update({"status": "disabled", "state": "up", **service})
+    result = drain(hold, "released", unfit=unfit)
+    assert sentence in result["left"] and result["changed"] is False and cloud.changes == []
+
+
+def test_a_host_in_service_needs_nothing(hold, cloud):
+    cloud.services[0]["state"] = "up"
+    result = drain(hold, "released")
+    assert (result["changed"], result["left"]) == (False, "")
+
+
+def test_stopped_servers_are_there_too(hold, cloud):
+    cloud.run(1)
+    cloud.run(2, state=4)
+    assert [server["id"] for server in hold(servers="present")["servers"]] == ["i1", "i2"]
+    assert hold(servers="none")["servers"] == []

@@ -1,0 +1,209 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What operators do with compute hosts. A test begins with what the one before left."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import time
+from typing import Any
+
+import pytest
+from local import Cluster, changed
+from openstack_users import Account
+
+DRAIN, RESUME, REMOVE = "playbooks/openstack_drain.yml", "playbooks/openstack_resume.yml", "playbooks/openstack_remove_compute.yml"
+PLAYBOOK = "playbooks/openstack.yml"
+HOST = "lxd1"
+ADDRESS = "0000:02:00.0"
+DEVICE = f"/var/lib/gpu_simulator/sys/bus/pci/devices/{ADDRESS}"
+RECORD = "/var/lib/deephdc/openstack_accelerators"
+
+
+def words(output: str) -> str:
+    return " ".join(output.split())
+
+
+def service(admin: Account) -> list[list[Any]]:
+    return list(admin.ask("answer = [(one.status, one.disabled_reason) for one in cloud.compute.services(binary='nova-compute')]"))
+
+
+def disable(admin: Account, reason: str) -> None:
+    """As an administrator, or another role, does; an empty reason enables."""
+    body = {"status": "disabled", "disabled_reason": reason} if reason else {"status": "enabled"}
+    admin.ask(f"""
+        one = cloud.compute.get("/os-services?binary=nova-compute", microversion="2.61").json()["services"][0]
+        answer = cloud.compute.put("/os-services/" + one["id"], json={body!r}, microversion="2.61").status_code
+    """)
+
+
+def known(admin: Account) -> dict[str, list[str]]:
+    """What the cloud still has of the compute host."""
+    return dict(
+        admin.ask(f"""
+            providers = cloud.placement.get("/resource_providers", microversion="1.14").json()["resource_providers"]
+            agents = cloud.network.get("/agents", params=dict(host={HOST!r})).json()["agents"]
+            answer = dict(
+                services=[one.host for one in cloud.compute.services(binary="nova-compute")],
+                providers=[one["name"] for one in providers if one["name"].startswith({HOST!r})],
+                agents=[one["binary"] for one in agents],
+            )
+        """)
+    )
+
+
+NOTHING: dict[str, list[str]] = {"services": [], "providers": [], "agents": []}
+
+
+@pytest.fixture(scope="module")
+def server(ada: Account) -> str:
+    """A server of ada with a GPU, and no other."""
+    assert ada.ask("answer = removed(*[server.id for server in cloud.compute.servers()])") == []
+    made = ada.start("train", "a100")
+    assert made["status"] == "ACTIVE", made
+    return str(made["id"])
+
+
+def test_a_request_that_is_not_clear_is_refused(cluster: Cluster) -> None:
+    said = words(cluster.playbook(DRAIN, variables={"openstack_drain_hosts": "ctl"}, succeeds=False))
+    assert "openstack_drain_hosts names ctl, which is not in openstack_lxd_hosts" in said
+    assert "openstack_drain_reason is not set" in said
+    said = words(cluster.playbook(REMOVE, "--limit", HOST, variables={"openstack_remove_hosts": HOST}, succeeds=False))
+    assert "Run openstack_remove_compute without --limit" in said
+
+
+def test_a_drain_waits_for_a_server_and_ends_none(cluster: Cluster, admin: Account, ada: Account, eve: Account, server: str) -> None:
+    wanted = {"openstack_drain_hosts": HOST, "openstack_drain_reason": "new fan", "openstack_drain_wait": 3}
+    said = words(cluster.playbook(DRAIN, "--check", variables=wanted))
+    assert f"server {server} (train) of ada in the project physics with the GPU 0000:0" in said
+    assert service(admin) == [["enabled", None]], "only a prediction"
+    said = words(cluster.playbook(DRAIN, variables=wanted, succeeds=False))
+    assert f"After 3 s there is still server {server} (train) of ada in the project physics" in said.replace("3.0 s", "3 s")
+    assert "Nothing was ended" in said
+    assert service(admin) == [["disabled", "drained: new fan"]]
+    assert ada.show(server)["status"] == "ACTIVE"
+    late = eve.start("late", "a100")
+    eve.remove(late["id"])
+    assert late["status"] == "ERROR" and "No valid host was found" in late["fault"]
+    said = words(cluster.playbook(DRAIN, "--limit", HOST, variables={"openstack_drain_reason": "other"}))
+    assert f"{HOST} was drained before: new fan" in said and service(admin) == [["disabled", "drained: new fan"]]
+
+
+def test_a_host_is_given_back_with_all_its_gpus_only(cluster: Cluster, admin: Account, eve: Account, server: str) -> None:
+    cluster.out(HOST, f"mv {DEVICE} /root/lost-device")
+    try:
+        said = words(cluster.playbook(RESUME, "--limit", HOST, succeeds=False))
+        assert f"{HOST} stays as it is, because" in said and ADDRESS in said and "is missing" in said
+        assert service(admin) == [["disabled", "drained: new fan"]]
+    finally:
+        cluster.out(HOST, f"mv /root/lost-device {DEVICE}")
+    cluster.out(HOST, "systemctl stop nova-compute")
+    try:
+        cluster.until(
+            "ctl", "openstack --os-cloud deephdc-admin compute service list --service nova-compute -f value -c State", "down", 120
+        )
+        said = words(cluster.playbook(RESUME, "--limit", HOST, succeeds=False))
+        assert "its compute service is down: start nova-compute there" in said
+    finally:
+        cluster.out(HOST, "systemctl start nova-compute")
+    cluster.until("ctl", "openstack --os-cloud deephdc-admin compute service list --service nova-compute -f value -c State", "up", 120)
+    cluster.playbook(RESUME, variables={"openstack_resume_hosts": HOST})
+    assert service(admin) == [["enabled", None]]
+    assert changed(cluster.playbook(RESUME, "--limit", HOST)) == []
+    other = eve.start("other", "a100")
+    eve.remove(other["id"])
+    assert other["status"] == "ACTIVE", other
+
+
+@pytest.mark.parametrize(
+    ("reason", "drained", "left"),
+    [
+        ("memory is replaced", "was disabled by an administrator (memory is replaced)", "no run of openstack_drain did that"),
+        ("gpu_hold: test", "is held by the role gpu_hold", "the role gpu_hold holds it"),
+    ],
+)
+def test_what_another_one_disabled_is_left(cluster: Cluster, admin: Account, reason: str, drained: str, left: str) -> None:
+    disable(admin, reason)
+    try:
+        said = words(cluster.playbook(DRAIN, "--limit", HOST, variables={"openstack_drain_reason": "x"}))
+        assert drained in said
+        said = words(cluster.playbook(RESUME, "--limit", HOST, succeeds=False))
+        assert left in said
+        assert service(admin) == [["disabled", reason]]
+    finally:
+        disable(admin, "")
+
+
+def test_a_host_with_a_stopped_server_does_not_leave(cluster: Cluster, admin: Account, ada: Account, server: str) -> None:
+    ada.ask(f"""
+        cloud.compute.stop_server({server!r})
+        time.sleep(1)
+        answer = shown(settled({server!r}, wanted=["SHUTOFF"]))
+    """)
+    said = words(cluster.playbook(REMOVE, variables={"openstack_remove_hosts": HOST, "openstack_remove_wait": 1}, succeeds=False))
+    assert f"Not removed, because there is still server {server} (train) of ada in the project physics" in said
+    assert known(admin)["services"] == [HOST] and cluster.out(HOST, "systemctl is-active nova-compute") == "active"
+    said = words(cluster.playbook(REMOVE, variables={"openstack_remove_hosts": HOST, "openstack_remove_dead": HOST}, succeeds=False))
+    assert "named in openstack_remove_dead, but it answers" in said
+
+
+def test_a_removal_that_was_killed_is_completed(cluster: Cluster, admin: Account, ada: Account, server: str) -> None:
+    seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
+    print(f"KILL_SEED={seed}")
+    wanted = {"openstack_remove_hosts": HOST, "openstack_remove_end_servers_on": HOST}
+    said = words(cluster.playbook(REMOVE, "--check", variables=wanted))
+    assert f"The server {server} (train) of ada in the project physics" in said and known(admin)["services"] == [HOST]
+    print(f"killed at {cluster.killed_playbook(REMOVE, random.Random(seed), 22, variables=wanted)}")
+    cluster.playbook(REMOVE, variables=wanted)
+    assert known(admin) == NOTHING
+    assert ada.ask("answer = [one.id for one in cloud.compute.servers()]") == []
+    assert cluster.out(HOST, "lxc list --format csv --columns n") == ""
+    assert HOST not in cluster.out("ctl", f"cat {RECORD}")
+    for unit in ("nova-compute", "neutron-linuxbridge-agent", "deephdc-nova-gpus.timer"):
+        assert cluster.run(HOST, f"systemctl is-active {unit}").stdout.strip() == "inactive"
+        assert cluster.run(HOST, f"systemctl is-enabled {unit}").stdout.strip() != "enabled"
+    left = "grep -rlE 'deephdc|@ctl' /etc/nova /etc/neutron /etc/systemd/system /usr/lib/python3/dist-packages/nova/virt 2>/dev/null"
+    assert cluster.run(HOST, left).stdout.strip() == ""
+    assert "without_among" not in cluster.out(HOST, "readlink /etc/alternatives/ebtables")
+    # It may have other users.
+    assert cluster.out(HOST, "lxc storage list --format csv | wc -l") == "1"
+    assert changed(cluster.playbook(REMOVE, variables={"openstack_remove_hosts": HOST})) == []
+
+
+def test_a_host_that_left_can_join_again(cluster: Cluster, admin: Account, ada: Account) -> None:
+    cluster.playbook(PLAYBOOK)
+    assert known(admin)["services"] == [HOST] and service(admin) == [["enabled", None]]
+    assert HOST in cluster.out("ctl", f"cat {RECORD}")
+    made = ada.start("again", "a100")
+    assert made["status"] == "ACTIVE", made
+
+
+def test_a_dead_host_leaves_when_a_person_says_so(cluster: Cluster, admin: Account, ada: Account) -> None:
+    name = f"{cluster.label}-{HOST}"
+    subprocess.run(["docker", "kill", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    try:
+        wanted = {"openstack_remove_hosts": HOST}
+        said = words(cluster.playbook(REMOVE, variables=wanted, succeeds=False))
+        assert f"{HOST} does not answer. Bring it up, or, if it never will be, name it in openstack_remove_dead" in said
+        wanted["openstack_remove_dead"] = HOST
+        said = words(cluster.playbook(REMOVE, variables=wanted, succeeds=False))
+        assert "(again) of ada in the project physics" in said and known(admin)["services"] == [HOST]
+        # Ansible counts a host that did not answer as a failure.
+        cluster.playbook(REMOVE, variables={**wanted, "openstack_remove_end_servers_on": HOST}, succeeds=False)
+        assert known(admin) == NOTHING
+        assert ada.ask("answer = [one.id for one in cloud.compute.servers()]") == []
+        assert HOST not in cluster.out("ctl", f"cat {RECORD}")
+    finally:
+        subprocess.run(["docker", "start", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
+    deadline = time.monotonic() + 60
+    while cluster.run(HOST, "true").returncode != 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    # The host is not dead after all: its containers are nobody's.
+    cluster.out(HOST, "for name in $(lxc list --format csv --columns n); do lxc delete --force $name; done")
+    cluster.playbook(PLAYBOOK)
+    made = ada.start("back", "a100")
+    ada.remove(made["id"])
+    assert made["status"] == "ACTIVE", made
