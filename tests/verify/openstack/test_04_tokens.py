@@ -389,7 +389,7 @@ def providers(cluster: Cluster) -> Iterator[Callable[[list[dict[str, Any]]], str
         return " ".join(cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud", variables=variables).split())
 
     yield run
-    assert "changed=0" not in cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud").split("PLAY RECAP")[1].split("ctl")[1].splitlines()[0]
+    cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud")
 
 
 def test_who_is_taken_out_can_start_nothing_and_servers_go_on(
