@@ -113,7 +113,7 @@ options:
     description: >-
       Identity providers, each with C(name), C(issuer), C(protocol), C(rules) of Keystone's mapping, and C(groups): by name of the group and
       of the project, the roles. Each has a domain of its own. If O(whole), those that this module made and that are not named are closed,
-      and their groups removed.
+      and their groups lose their roles.
     type: list
     elements: dict
     default: []

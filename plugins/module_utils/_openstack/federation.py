@@ -51,7 +51,11 @@ def _domain(cloud: Cloud, identity: t.Any, name: str, domain: t.Any) -> t.Any:
 
 
 def _groups(cloud: Cloud, identity: t.Any, domain: t.Any, provider: str, wanted: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]) -> None:
-    """Bring the groups of a provider's domain, and their roles in all projects, to what is wanted."""
+    """Bring the groups of a provider's domain, and their roles in all projects, to what is wanted.
+
+    A group that is no longer wanted stays, without roles: to a user whose token names a group that is gone, Keystone answers with the
+    status 500, also for other projects of this user.
+    """
     known = {group.name: group for group in identity.groups(domain_id=domain.id)} if domain is not None else {}
     names = {role.id: role.name for role in identity.roles()}
     had = {name: _roles(identity, group.id) for name, group in known.items()}
@@ -67,8 +71,6 @@ def _groups(cloud: Cloud, identity: t.Any, domain: t.Any, provider: str, wanted:
                 group.id,
                 role,
             )
-        if name not in wanted and MARK in (group.description or ""):
-            cloud.change(f"The group {name} of {provider} is removed.", identity.delete_group, group)
     for name, grants in wanted_ids.items():
         group = known.get(name)
         if group is None:

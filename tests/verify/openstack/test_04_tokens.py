@@ -75,8 +75,8 @@ def test_groups_give_project_and_role(cluster: Cluster, admin: Account, ada: Acc
     alice = login(cluster, issued(cluster, "alice"), "physics")
     seen = alice.ask("""
         session, access = cloud.session, cloud.session.auth.get_access(cloud.session)
-        projects = cloud.identity.get("/auth/projects").json()["projects"]
-        answer = [access.project_name, sorted(access.role_names), [one["name"] for one in projects], access.user_domain_name, access.username]
+        projects = [one["name"] for one in cloud.identity.get("/auth/projects").json()["projects"]]
+        answer = [access.project_name, sorted(access.role_names), projects, access.user_domain_name, access.username]
     """)
     assert seen == ["physics", ["member", "reader"], ["physics"], "iam", "alice"]
     server = alice.start("by-token", "a100")
@@ -351,6 +351,11 @@ def test_users_of_the_controller_come_in_by_no_other_way(cluster: Cluster, provi
     done = cluster.run("ctl", curl, user="visitor")
     assert done.returncode == 7, done
     assert cluster.run("ctl", curl).returncode == 0
+    # What is kept away there would be believed: in a request that Apache has not seen, Keystone can't know better.
+    headers = " ".join(f"-H '{line}'" for line in forged if line.startswith("X_TOKEN_"))
+    asked = f"{headers} -H 'Content-Type: application/json' -d '{openid()}' http://localhost/v3/auth/tokens"
+    words = "curl --silent --output /dev/null --write-out '%{http_code}' --unix-socket /run/keystone/deephdc.socket"
+    assert cluster.out("ctl", f"{words} {asked}") == "201"
     for path in ("/etc/keystone/keystone.conf", "/etc/keystone/fernet-keys/0"):
         assert cluster.run("ctl", f"cat {path}", user="visitor").returncode != 0
 
@@ -384,7 +389,7 @@ def providers(cluster: Cluster) -> Iterator[Callable[[list[dict[str, Any]]], str
         return " ".join(cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud", variables=variables).split())
 
     yield run
-    assert "changed=0" not in cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud").split("PLAY RECAP")[1].split("ctl")[1].splitlines()[0]
+    cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud")
 
 
 def test_who_is_taken_out_can_start_nothing_and_servers_go_on(
