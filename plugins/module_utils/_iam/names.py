@@ -23,7 +23,10 @@ OF_THE_SYSTEM = """
     prometheus grafana ansible puppet nagios bind ntp chrony tss rdma wireshark
 """
 # Users of the managers' services, and of what this collection's roles install; a test compares them with the roles.
-OF_SERVICES = "slurmctld slurmd slurmdbd slurmrestd slurm_gateway slurm-info kubernetes-info oidc-sessions etcd nvidia-persistenced"
+OF_SERVICES = """
+    slurmctld slurmd slurmdbd slurmrestd slurm_gateway slurm-info kubernetes-info openstack-info oidc-sessions etcd nvidia-persistenced
+    keystone glance placement neutron nova rabbitmq epmd
+"""
 RESERVED = frozenset([*OF_THE_SYSTEM.split(), *OF_SERVICES.split()])
 
 

@@ -347,14 +347,14 @@ def test_users_of_the_controller_come_in_by_no_other_way(cluster: Cluster, provi
     assert let_in(ask(cluster, good, "ctl", 15000, "127.0.0.1", tls=False)) == ["good"]
     assert cluster.run("lxd1", "curl --silent --max-time 5 http://ctl:15000/").returncode == 7
     cluster.out("ctl", "id visitor 2>/dev/null || useradd --create-home --shell /bin/bash visitor")
-    curl = f"curl --silent --show-error --unix-socket /run/keystone/deephdc.socket http://localhost{ENTRANCE}"
+    curl = f"curl --silent --show-error --unix-socket /run/deephdc-keystone/api.socket http://localhost{ENTRANCE}"
     done = cluster.run("ctl", curl, user="visitor")
     assert done.returncode == 7, done
     assert cluster.run("ctl", curl).returncode == 0
     # What is kept away there would be believed: in a request that Apache has not seen, Keystone can't know better.
     headers = " ".join(f"-H '{line}'" for line in forged if line.startswith("X_TOKEN_"))
     asked = f"{headers} -H 'Content-Type: application/json' -d '{openid()}' http://localhost/v3/auth/tokens"
-    words = "curl --silent --output /dev/null --write-out '%{http_code}' --unix-socket /run/keystone/deephdc.socket"
+    words = "curl --silent --output /dev/null --write-out '%{http_code}' --unix-socket /run/deephdc-keystone/api.socket"
     assert cluster.out("ctl", f"{words} {asked}") == "201"
     for path in ("/etc/keystone/keystone.conf", "/etc/keystone/fernet-keys/0"):
         assert cluster.run("ctl", f"cat {path}", user="visitor").returncode != 0

@@ -244,7 +244,7 @@ def test_a_verifier_asks_for_all_that_a_token_must_have() -> None:
         assert f" {line}\n" in one, line
     assert "OIDCCABundlePath" not in one and f"OIDCCABundlePath {federation_front.ca_path(OTHER)}\n" in other
     assert (
-        f'ProxyPass "{federation_front.path(OTHER)}" "unix:/run/keystone/deephdc.socket|http://localhost{federation_front.path(OTHER)}"'
+        f'ProxyPass "{federation_front.path(OTHER)}" "unix:/run/deephdc-keystone/api.socket|http://localhost{federation_front.path(OTHER)}"'
         in other
     )
     # Whatever the rules do not grant is closed.
