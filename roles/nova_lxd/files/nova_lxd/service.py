@@ -8,6 +8,8 @@ Operators and the scheduler read there that LXD does not answer.
 
 from __future__ import annotations
 
+from typing import Any
+
 from nova import context as nova_context
 from nova import exception, objects
 from oslo_log import log
@@ -34,7 +36,8 @@ def report(host: str, virtapi: object, problem: str) -> None:
         service.disabled_reason = reason
         service.save()
         LOG.warning("The compute service is %s: %s", "disabled" if reason else "enabled", problem or "LXD answers again.")
-        virtapi.update_compute_provider_status(context, service.compute_node.uuid, enabled=not reason)  # type: ignore[attr-defined]  # because Nova has no types
+        nova: Any = virtapi  # because Nova has no types
+        nova.update_compute_provider_status(context, service.compute_node.uuid, enabled=not reason)
     except exception.ComputeHostNotFound:
         LOG.debug("The compute service of %s is not registered yet.", host)
     except Exception:
