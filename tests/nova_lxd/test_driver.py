@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import typing as t
 from pathlib import Path
@@ -24,7 +25,8 @@ from world import CONF, IMAGE, NAME, OTHER, PORT, SERVER, World, flavor, gpu, po
 
 @pytest.fixture
 def world(lxd: FakeLXD, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[World]:
-    with prepared(lxd, lxd.path, tmp_path, monkeypatch, timeout=3, patience=10, start_patience=0) as here:
+    with contextlib.ExitStack() as stack:
+        here = stack.enter_context(prepared(lxd, lxd.path, tmp_path, monkeypatch, timeout=3, patience=10, start_patience=0))
         here.images[IMAGE] = unified({"etc/motd": b"hello"})
         here.driver.init_host(CONF.host)
         here.driver.update_provider_tree(here.tree, CONF.host)
@@ -136,7 +138,7 @@ def test_a_console_begins_with_the_servers_start(world: World) -> None:
     one = server()
     world.spawn(one)
     world.lxd.consoles[NAME] = b"booted\n"
-    assert [world.driver.get_console_output(world.context, one) for _ in range(2)] == [b"booted\n"] * 2
+    assert [world.driver.get_console_output(world.context, one) for _time in range(2)] == [b"booted\n"] * 2
     world.driver.reboot(world.context, one, network_model.NetworkInfo([]), "HARD")
     assert world.driver.get_console_output(world.context, one) == b""
     world.driver.destroy(world.context, one, network_model.NetworkInfo([]))
@@ -147,10 +149,10 @@ def test_interfaces_come_and_go(world: World) -> None:
     one = server()
     world.spawn(one, ports=network_model.NetworkInfo([port()]))
     image = objects.ImageMeta()
-    for _ in range(2):
+    for _time in range(2):
         world.driver.attach_interface(world.context, one, image, port(uuid=OTHER))
     assert world.record["devices"][f"port-{OTHER}"]["name"] == "eth1"
-    for _ in range(2):
+    for _time in range(2):
         world.driver.detach_interface(world.context, one, port(uuid=OTHER))
     assert f"port-{OTHER}" not in world.record["devices"]
     assert f"port-{PORT}" in world.record["devices"]

@@ -13,6 +13,7 @@ the console whether it can open its GPU. In the place of a GPU there is a charac
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -45,7 +46,8 @@ def gpu(number: int, **more: t.Any) -> dict[str, t.Any]:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[World]:
-    with prepared(None, SOCKET, tmp_path, monkeypatch) as here:
+    with contextlib.ExitStack() as stack:
+        here = stack.enter_context(prepared(None, SOCKET, tmp_path, monkeypatch))
         here.images[IMAGE] = Path(os.environ["NOVA_LXD_UNIFIED"]).read_bytes()
         here.images[OTHER] = Path(os.environ["NOVA_LXD_ROOT"]).read_bytes()
         clean(here)
@@ -168,10 +170,10 @@ def test_interfaces_come_and_go_while_the_server_runs(world: World) -> None:
     world.spawn(one, ports=network_model.NetworkInfo([port()]))
     second = port(uuid=OTHER)
     second["address"] = "fa:16:3e:00:00:02"
-    for _ in range(2):
+    for _time in range(2):
         world.driver.attach_interface(world.context, one, objects.ImageMeta(), second)
     assert set(world.driver.lxd.get("instances", NAME, "state")["network"]) >= {"eth0", "eth1"}
-    for _ in range(2):
+    for _time in range(2):
         world.driver.detach_interface(world.context, one, second)
     network = world.driver.lxd.get("instances", NAME, "state")["network"]
     assert "eth0" in network

@@ -297,7 +297,7 @@ class FakeLXD:
         return self.start_operation("Downloading image", work, failure=failure)
 
     def _publish(self, data: Json, failure: str) -> Json:
-        name, _, snapshot = data["source"]["name"].partition("/")
+        name, _slash, snapshot = data["source"]["name"].partition("/")
         if snapshot not in self.snapshots.get(name, []):
             raise Refusal(404, "Snapshot not found")
         content = unified({"published": name.encode()})

@@ -179,7 +179,7 @@ def test_a_resize_can_be_taken_back() -> None:
     }
     before = json.loads(json.dumps(record))
     kept = resize.before_resize(record)
-    for _ in range(2):  # a resize that is repeated keeps what the server was at first
+    for _time in range(2):  # a resize that is repeated keeps what the server was at first
         resize.change(record, {"limits.cpu": "2", "limits.memory": "2MiB", GPUS: ""}, {"root": {"size": "2GiB"}})
     assert record["config"] == {"limits.cpu": "2", "limits.memory": "2MiB", GPUS: "", "volatile.x": "1", UUID: "u", resize.BEFORE: kept}
     assert record["devices"] == {"root": {"size": "2GiB"}, "port-1": port}

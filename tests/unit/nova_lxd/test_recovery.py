@@ -112,9 +112,9 @@ def test_lines_of_the_console_can_be_read_twice(lxd: FakeLXD, client: Client, tm
     record = lxd.add("one", {UUID: "u-1"}, status="Running")
     folder = str(tmp_path / "u-1")
     lxd.consoles["one"] = b"first\n"
-    assert [console.output(client, "one", True, folder, []) for _ in range(2)] == [b"first\n"] * 2
+    assert [console.output(client, "one", True, folder, []) for _time in range(2)] == [b"first\n"] * 2
     lxd.consoles["one"] += b"second\n"
-    assert [console.output(client, "one", True, folder, []) for _ in range(2)] == [b"first\nsecond\n"] * 2
+    assert [console.output(client, "one", True, folder, []) for _time in range(2)] == [b"first\nsecond\n"] * 2
     record["status"] = "Stopped"
     assert console.output(client, "one", False, folder, []) == b"first\nsecond\n"
     console.forget(folder)

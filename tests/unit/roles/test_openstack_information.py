@@ -100,7 +100,7 @@ class Part:
             return {"usages": {"CUSTOM_GPU_A100": 1, "VCPU": 3} if params["project_id"] == "p1" else {"VCPU": 1}}
         if path == "/resource_providers":
             return {"resource_providers": self.sdk.providers}
-        _, _, uuid, kind = path.split("/")
+        _root, _kind, uuid, kind = path.split("/")
         return {kind: getattr(self.sdk, kind).get(uuid, {})}
 
 
