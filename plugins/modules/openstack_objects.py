@@ -30,7 +30,7 @@ options:
     required: true
   system_cloud:
     description: >-
-      Name of the cloud there that is the same one with C(system_scope), as limits of other projects are shown to nobody else.
+      Name of the cloud there that is the same one with C(system_scope), as only that scope shows limits of other projects.
       Needed for O(limits) and O(registered_limits).
     type: str
     default: ""
