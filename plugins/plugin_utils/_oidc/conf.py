@@ -27,6 +27,7 @@ CANDIDATE = f"{DIRECTORY}/oidc_proxy.next.conf"
 PAGES = "/var/lib/deephdc/oidc_proxy/pages"
 ACME = "/var/lib/deephdc/oidc_proxy/acme"
 LUA = f"{DIRECTORY}/jwt_times.lua"
+LUA_NAMES = f"{DIRECTORY}/header_names.lua"
 NOW = "X-Deephdc-Now"
 # A session's cookie; the prefix keeps other hosts from setting it.
 COOKIE = "__Host-front"
@@ -533,9 +534,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
         "RewriteRule ^ - [R=404,L]",
         # What is left of such names after the others were taken away.
-        f'SetEnvIf "{site["odd"]}" . DEEPHDC_FORGED=1',
-        "RewriteCond %{ENV:DEEPHDC_FORGED} =1",
-        "RewriteRule ^ - [R=400,L]",
+        f"LuaHookTranslateName {LUA_NAMES} header_names early",
         *safe_answers(),
         "Header always set WWW-Authenticate 'Bearer realm=\"front\"' \"expr=%{REQUEST_STATUS} == 401 && -z resp('WWW-Authenticate')\"",
         *(f"RequestHeader unset {name} early" for name in site["forged"]),
@@ -657,7 +656,7 @@ def listens(ports: t.Sequence[int], ports_conf: str) -> list[str]:
 def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> str:
     """The configuration file. site: the role's variables and what was read on the host; metadata: by provider."""
     backends = [backend for vhost in hosts for backend in vhost["backends"]]
-    site = {**site, "forged": oidc_headers.forged(passed_headers(backends)), "odd": oidc_headers.odd_spellings(passed_headers(backends))}
+    site = {**site, "forged": oidc_headers.forged(passed_headers(backends))}
     tls_ports = list(dict.fromkeys(vhost["port"] for vhost in hosts))
     lines = [
         # It would take over tokens in locations of mod_auth_openidc, and refuse or accept them by its own lights.
@@ -695,6 +694,11 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         for name in reversed(list(first)):
             lines += plain_http(first[name], site)
     return MARK + "\n".join(lines) + "\n"
+
+
+def header_names(hosts: t.Sequence[Item]) -> str:
+    """The program that refuses odd names of headers."""
+    return oidc_headers.script(passed_headers([backend for vhost in hosts for backend in vhost["backends"]]))
 
 
 SELECTOR = (

@@ -80,6 +80,7 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         {"path": f"{oidc_conf.ACME}/.well-known/acme-challenge", "state": "directory", "mode": "0755"},
         *({"path": f"{oidc_conf.PAGES}/{name}", "content": content} for name, content in pages.items()),
         *({"path": path, "content": content} for path, content in authorities.items()),
+        {"path": oidc_conf.LUA_NAMES, "content": oidc_conf.header_names(hosts)},
         {"path": oidc_conf.CANDIDATE, "content": text},
         {"path": SELECTOR, "content": oidc_conf.SELECTOR},
     ]
@@ -97,7 +98,7 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         "names": list(dict.fromkeys(vhost["host"] for vhost in hosts)),
         # Everything that Apache reads when it starts or is reloaded.
         "reads": sorted(
-            {oidc_conf.CONF, SELECTOR, oidc_conf.LUA, certificate, key}
+            {oidc_conf.CONF, SELECTOR, oidc_conf.LUA, oidc_conf.LUA_NAMES, certificate, key}
             | set(authorities)
             | {item["path"] for item in secret_files(settings, b"", {}) if item["path"] != SESSIONS_CONF}
         ),

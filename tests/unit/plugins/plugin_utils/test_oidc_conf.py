@@ -137,7 +137,18 @@ def test_every_spelling_of_a_header_is_taken_away() -> None:
     ],
 )
 def test_a_name_that_cgi_reads_as_the_fronts_own_is_odd(name: str, odd: bool) -> None:
-    assert bool(re.search(oidc_headers.odd_spellings(["X-Own"]), name)) == odd
+    plain = oidc_headers.plain(name)
+    begun = any(plain.startswith(oidc_headers.plain(one)) for one in oidc_headers.IDENTITY_PREFIXES)
+    assert (plain in oidc_headers.odd_names(["X-Own"]) or begun) == odd
+
+
+def test_all_names_are_looked_at_before_a_backend_is_chosen() -> None:
+    """Not by mod_setenvif, which sees the last header that fits: an empty one would hide the others."""
+    text = conf()
+    assert text.count("LuaHookTranslateName /etc/apache2/deephdc/header_names.lua header_names early") == 1
+    assert 'SetEnvIf "(?i)' not in text
+    script = oidc_headers.script(["X-Own"])
+    assert "  ['x-own'] = true,\n" in script and "'impersonate-extra-'" in script and "['proxy']" not in script
 
 
 def test_connections_are_limited_for_all_ports() -> None:
