@@ -189,8 +189,7 @@ class Hostile(Front):
         for name in names:
             if any("mallory" in value for value in values.get(name, [])):
                 return f"reached the application as {name}: {values[name]}"
-        # An empty one beside it names nobody; Apache can't tell it from one that is not there.
-        if "APPLICATION" in reply.body and [value for value in values.get("X_REMOTE_USER", []) if value] != ["alice"]:
+        if "APPLICATION" in reply.body and values.get("X_REMOTE_USER", []) != ["alice"]:
             return f"reached the application as user {values.get('X_REMOTE_USER')}"
         return ""
 
