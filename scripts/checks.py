@@ -76,6 +76,7 @@ def lint() -> list[Step]:
         step("ansible-lint", "ansible-lint", "--offline", "--nocolor"),
         step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
         step("Galaxy's importer", "tests/galaxy/import"),
+        step("TOSCA templates", "tests/tosca/run"),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
         step("mypy nova_lxd", "mypy", "--config-file", "tests/nova_lxd/mypy.ini", "-p", "nova_lxd"),
         step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "steps", "usage"))),

@@ -1,0 +1,114 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+# This file is private to the collection: its content may change in any release.
+"""What an orchestrator knows of a deployment, as an inventory of ours: pure functions.
+
+The Infrastructure Manager calls hosts ADDRESS_NUMBER and groups them by the names of the template; xOpera knows one host at a time.
+Both give the addresses of workers to the front end's operation, so addresses are what an inventory is made of.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+import zlib
+
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
+
+FRONT, WORKERS = "front", "workers"
+# How Ansible reaches a host; nothing else of the orchestrator's variables comes over.
+CONNECTION = (
+    *("ansible_connection", "ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_ssh_private_key_file"),
+    *("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_python_interpreter"),
+)
+ADDRESS = re.compile(r"[0-9a-fA-F:.]{3,45}|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
+# Numbers of users that no distribution gives out by itself.
+FIRST_ID, IDS = 20000, 40000
+
+
+def flat(given: t.Any) -> list[str]:
+    """Addresses from whatever an orchestrator makes of a list of attributes: lists in lists, None, or one text."""
+    if isinstance(given, (list, tuple)):
+        return [one for item in given for one in flat(item)]
+    text = str(given).strip() if given is not None else ""
+    return [text] if text else []
+
+
+def _addresses(own: t.Mapping[str, t.Any]) -> set[str]:
+    return {str(own[name]) for name in ("IM_NODE_PRIVATE_IP", "IM_NODE_PUBLIC_IP", "ansible_host") if own.get(name)}
+
+
+def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
+    name = str(own.get("IM_NODE_HOSTNAME") or "").lower()
+    return name if NAME.fullmatch(name) else "wn-" + re.sub("[^a-z0-9]+", "-", address.lower())
+
+
+def _connection(own: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    return {**defaults, **{name: own[name] for name in CONNECTION if own.get(name) not in (None, "")}}
+
+
+def inventory(
+    hostvars: t.Mapping[str, t.Mapping[str, t.Any]],
+    front: str,
+    workers: t.Any,
+    groups: t.Mapping[str, str],
+    connection: t.Mapping[str, t.Any] | None = None,
+) -> dict[str, t.Any]:
+    """An inventory for our playbooks.
+
+    :param hostvars: Ansible's, in the orchestrator's run.
+    :param front: the host of that run that is the front end; the playbook runs on it or beside it.
+    :param workers: addresses of the workers, as the template's attributes give them.
+    :param groups: our groups, each with "front" or "workers".
+    :param connection: variables for a host that the orchestrator's run does not know, and defaults for all.
+    :raises ValueError: an address is not one, or two workers have one address or name.
+    """
+    addresses = flat(workers)
+    strange = [one for one in addresses if not ADDRESS.fullmatch(one)]
+    if strange:
+        raise ValueError(f"The address {shown(strange[0])} of a worker is no address. See the attribute that wn_ips of the template reads.")
+    unknown = sorted(set(groups.values()) - {FRONT, WORKERS})
+    if unknown:
+        raise ValueError(f"tosca_site_groups gives a group to {shown(unknown[0])}. Write {FRONT} or {WORKERS}.")
+    known = {address: own for own in hostvars.values() for address in _addresses(own)}
+    defaults = dict(connection or {})
+    own = hostvars[front]
+    name = str(own.get("IM_NODE_HOSTNAME") or "").lower()
+    fronts = {name if NAME.fullmatch(name) else FRONT: _connection(own, {})}
+    members: dict[str, dict[str, t.Any]] = {}
+    for address in addresses:
+        its = known.get(address, {})
+        called = _host_name(its, address)
+        if called in members or called in fronts:
+            raise ValueError(f"Two hosts are called {called}. Give each worker a name of its own, with #N# in dns_name of the template.")
+        members[called] = _connection(its, {**defaults, "ansible_host": address})
+    return {
+        "all": {
+            "hosts": {**fronts, **members},
+            "children": {
+                group: {"hosts": {host: {} for host in (fronts if who == FRONT else members)}} for group, who in sorted(groups.items())
+            },
+        }
+    }
+
+
+def users(given: t.Any) -> list[dict[str, t.Any]]:
+    """Users of a cluster with the same number on each host, from a list of tosca.datatypes.indigo.User.
+
+    The number is made of the name, so that it stays when others come and go.
+
+    :raises ValueError: a name can't be one, or two get the same number.
+    """
+    found: dict[int, str] = {}
+    made = []
+    for one in given or []:
+        name = str(one.get("os_user_name") or "")
+        if not USER.fullmatch(name) or name == "root":
+            raise ValueError(f"os_user_name is {shown(name)}. Write small letters, digits, - and _, and not root.")
+        number = FIRST_ID + zlib.crc32(name.encode()) % IDS
+        if found.setdefault(number, name) != name:
+            raise ValueError(f"The users {found[number]} and {name} would get the same number. Give one of them another name.")
+        made.append({"name": name, "uid": number, "key": str(one.get("os_user_ssh_public_key") or "")})
+    return list({one["name"]: one for one in made}.values())

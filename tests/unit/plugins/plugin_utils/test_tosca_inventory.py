@@ -1,0 +1,73 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import inventory
+
+FRONT = {"IM_NODE_HOSTNAME": "slurmserver", "IM_NODE_PRIVATE_IP": "10.0.0.2", "ansible_connection": "local", "munge_key": "secret"}
+WORKER = {"IM_NODE_HOSTNAME": "gpuwn-1", "IM_NODE_PRIVATE_IP": "10.0.0.3", "ansible_host": "10.0.0.3", "ansible_user": "cloudadm"}
+HOSTS = {"10.0.0.2_0": FRONT, "10.0.0.3_1": WORKER}
+GROUPS = {"slurm_controllers": "front", "slurm_nodes": "workers"}
+
+
+@pytest.mark.parametrize(
+    ("given", "flat"), [(None, []), ("", []), ("a", ["a"]), ([["a"], ["b", ["c"]], None], ["a", "b", "c"]), ([[None]], [])]
+)
+def test_addresses_come_in_many_shapes(given, flat):
+    assert inventory.flat(given) == flat
+
+
+def test_only_the_way_to_a_host_comes_over():
+    made = inventory.inventory(HOSTS, "10.0.0.2_0", ["10.0.0.3"], GROUPS, {"ansible_user": "root", "ansible_port": 22})
+    assert made["all"]["hosts"] == {
+        "slurmserver": {"ansible_connection": "local"},
+        "gpuwn-1": {"ansible_user": "cloudadm", "ansible_port": 22, "ansible_host": "10.0.0.3"},
+    }
+    assert made["all"]["children"]["slurm_nodes"] == {"hosts": {"gpuwn-1": {}}}
+
+
+def test_a_worker_that_the_run_does_not_know_is_reached_by_its_address():
+    made = inventory.inventory({"opera": {"ansible_host": "10.0.0.2"}}, "opera", ["10.0.0.9"], GROUPS, {"ansible_user": "debian"})
+    assert made["all"]["hosts"] == {
+        "front": {"ansible_host": "10.0.0.2"},
+        "wn-10-0-0-9": {"ansible_user": "debian", "ansible_host": "10.0.0.9"},
+    }
+
+
+def test_no_workers_are_no_error():
+    assert inventory.inventory(HOSTS, "10.0.0.2_0", [[], []], GROUPS)["all"]["children"]["slurm_nodes"] == {"hosts": {}}
+
+
+@pytest.mark.parametrize(
+    ("workers", "groups", "sentence"),
+    [
+        (["{{ x }}"], GROUPS, "The address '{{ x }}' of a worker is no address"),
+        (["10.0.0.3", "10.0.0.3"], GROUPS, "Two hosts are called gpuwn-1"),
+        (["10.0.0.2"], GROUPS, "Two hosts are called slurmserver"),
+        ([], {"slurm_nodes": "all"}, "tosca_site_groups gives a group to 'all'. Write front or workers."),
+    ],
+)
+def test_nonsense_is_one_sentence(workers, groups, sentence):
+    with pytest.raises(ValueError, match=sentence.replace("{", r"\{").replace("}", r"\}")):
+        inventory.inventory(HOSTS, "10.0.0.2_0", workers, groups)
+
+
+def test_a_users_number_stays_when_others_come_and_go():
+    ada, bob = {"os_user_name": "ada", "os_user_ssh_public_key": "ssh-ed25519 A"}, {"os_user_name": "bob"}
+    (alone,), both = inventory.users([ada]), inventory.users([bob, ada, bob])
+    assert alone == {"name": "ada", "uid": 22152, "key": "ssh-ed25519 A"}
+    assert both[1] == alone and [one["name"] for one in both] == ["bob", "ada"]
+
+
+@pytest.mark.parametrize("name", ["root", "", "Ada", "a b", "../x", "1st"])
+def test_what_is_no_users_name_is_refused(name):
+    with pytest.raises(ValueError, match="os_user_name is "):
+        inventory.users([{"os_user_name": name}])
+
+
+def test_two_users_with_one_number_are_refused(monkeypatch):
+    monkeypatch.setattr(inventory, "IDS", 1)
+    with pytest.raises(ValueError, match="The users ada and bob would get the same number"):
+        inventory.users([{"os_user_name": "ada"}, {"os_user_name": "bob"}])
