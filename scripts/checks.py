@@ -48,6 +48,7 @@ ONE_RELEASE = {
     "slurm_services/test_03_elastic.py": "trixie",
     "slurm_services/test_04_containers.py": "bookworm",
     "slurm_services/test_06_information.py": "bookworm",
+    "tosca_xopera": "trixie",
 }
 # In no run of everything: one shows an example beside the collection, the others have not passed as a whole in their present form.
 # `make test SCENARIO=...` runs them.

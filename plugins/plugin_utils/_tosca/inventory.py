@@ -21,7 +21,7 @@ CONNECTION = (
     *("ansible_connection", "ansible_host", "ansible_port", "ansible_user", "ansible_password", "ansible_ssh_private_key_file"),
     *("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_python_interpreter"),
 )
-ADDRESS = re.compile(r"[0-9a-fA-F:.]{3,45}|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+ADDRESS = re.compile(r"[0-9a-fA-F:.]{3,45}|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 # Numbers of users that no distribution gives out by itself.
@@ -46,7 +46,9 @@ def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
 
 
 def _connection(own: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    return {**defaults, **{name: own[name] for name in CONNECTION if own.get(name) not in (None, "")}}
+    found = {**defaults, **{name: own[name] for name in CONNECTION if own.get(name) not in (None, "")}}
+    # Our playbooks need root; orchestrators become it by other means than a variable.
+    return found if found.get("ansible_user") == "root" else {**found, "ansible_become": True}
 
 
 def inventory(

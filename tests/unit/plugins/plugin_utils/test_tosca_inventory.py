@@ -22,18 +22,16 @@ def test_addresses_come_in_many_shapes(given, flat):
 def test_only_the_way_to_a_host_comes_over():
     made = inventory.inventory(HOSTS, "10.0.0.2_0", ["10.0.0.3"], GROUPS, {"ansible_user": "root", "ansible_port": 22})
     assert made["all"]["hosts"] == {
-        "slurmserver": {"ansible_connection": "local"},
-        "gpuwn-1": {"ansible_user": "cloudadm", "ansible_port": 22, "ansible_host": "10.0.0.3"},
+        "slurmserver": {"ansible_connection": "local", "ansible_become": True},
+        "gpuwn-1": {"ansible_user": "cloudadm", "ansible_port": 22, "ansible_host": "10.0.0.3", "ansible_become": True},
     }
     assert made["all"]["children"]["slurm_nodes"] == {"hosts": {"gpuwn-1": {}}}
 
 
 def test_a_worker_that_the_run_does_not_know_is_reached_by_its_address():
-    made = inventory.inventory({"opera": {"ansible_host": "10.0.0.2"}}, "opera", ["10.0.0.9"], GROUPS, {"ansible_user": "debian"})
-    assert made["all"]["hosts"] == {
-        "front": {"ansible_host": "10.0.0.2"},
-        "wn-10-0-0-9": {"ansible_user": "debian", "ansible_host": "10.0.0.9"},
-    }
+    front = {"ansible_host": "10.0.0.2", "ansible_user": "root"}
+    made = inventory.inventory({"opera": front}, "opera", ["10.0.0.9"], GROUPS, {"ansible_user": "root"})
+    assert made["all"]["hosts"] == {"front": front, "wn-10-0-0-9": {"ansible_user": "root", "ansible_host": "10.0.0.9"}}
 
 
 def test_no_workers_are_no_error():

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""xOpera deploys the twin of the SLURM template: a failure says why, is resumed, and then users have their GPUs.
+
+A test begins with what the one before left.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from local import ROOT, Cluster
+
+TEMPLATE = ROOT / "tosca/templates/slurm_cluster.yaml"
+INPUTS = {
+    "gpu_num": 2,
+    "gpu_vendor": "NVIDIA",
+    "gpu_model": "A100",
+    "slurm_cluster_name": "cloud",
+    "slurm_users": [{"os_user_name": "ada"}, {"os_user_name": "eve"}],
+    "slurm_settings": "slurm_cluster_device_root: /var/lib/gpu_simulator\n",
+}
+
+
+class XOpera:
+    """xOpera in a folder with the twin."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **cluster.environment(),
+            "ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"],
+            # The way of tests into a host; xOpera's own inventory has other arguments for ssh.
+            "ANSIBLE_SSH_ARGS": f"-F {cluster.secrets}/ssh_config",
+            "OPERA_SSH_USER": "root",
+            "OPERA_SSH_IDENTITY_FILE": str(cluster.secrets / "ssh_key"),
+            "PATH": f"{ROOT}/.cache/tosca-xopera/bin:{os.environ['PATH']}",
+        }
+        del self.environment["ANSIBLE_CONFIG"]
+
+    def run(self, *words: str, seconds: float = 900) -> tuple[int, str]:
+        done = subprocess.run(
+            ["opera", *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    def status(self) -> str:
+        """Not the exit code: a second deployment after a failure does nothing and reports success."""
+        code, said = self.run("info", "--format", "yaml")
+        assert code == 0, said
+        return str(yaml.safe_load(said)["status"])
+
+
+@pytest.fixture(scope="module")
+def xopera(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[XOpera]:
+    subprocess.run([ROOT / "tests/tosca/run", "--collect-only"], check=True, stdout=subprocess.DEVNULL)
+    folder = tmp_path_factory.mktemp("tosca") / "twin"
+    hosts = [
+        f"{server}={cluster.label}-{host}" for server, host in (("fe_server", "front"), ("wn_server", "wn"), ("gpu_wn_server", "gpuwn"))
+    ]
+    subprocess.run([sys.executable, ROOT / "tosca/xopera_twin", TEMPLATE, folder, "--hosts", *hosts], check=True)
+    service = yaml.safe_load((folder / "service.yaml").read_text(encoding="utf-8"))
+    service["topology_template"]["node_templates"]["gpu_wn_node"]["properties"]["device_root"] = "/var/lib/gpu_simulator"
+    (folder / "service.yaml").write_text(yaml.safe_dump(service, sort_keys=False), encoding="utf-8")
+    (folder / "inputs.yaml").write_text(yaml.safe_dump(INPUTS), encoding="utf-8")
+    yield XOpera(cluster, folder)
+
+
+def test_a_deployment_that_fails_says_why_in_the_words_of_the_playbook(cluster: Cluster, xopera: XOpera) -> None:
+    """A worker is off."""
+    subprocess.run(["docker", "stop", "--time", "5", f"{cluster.label}-wn"], check=True, stdout=subprocess.DEVNULL)
+    try:
+        code, said = xopera.run("deploy", "-i", "inputs.yaml", "service.yaml")
+    finally:
+        subprocess.run(["docker", "start", f"{cluster.label}-wn"], check=True, stdout=subprocess.DEVNULL)
+    assert code != 0 or xopera.status() != "deployed"
+    assert f"wn-{cluster.label}-wn".lower().replace("_", "-") in said and "UNREACHABLE" in said, said[-4000:]
+
+
+def test_it_is_resumed_and_deployed(cluster: Cluster, xopera: XOpera) -> None:
+    cluster.until("wn", "systemctl is-system-running | grep -x running || true", "running")
+    code, said = xopera.run("deploy", "--resume", "--force", "-i", "inputs.yaml", "service.yaml")
+    assert code == 0 and xopera.status() == "deployed", said[-6000:]
+
+
+def test_outputs_are_right(cluster: Cluster, xopera: XOpera) -> None:
+    code, said = xopera.run("outputs", "--format", "yaml")
+    assert code == 0, said
+    outputs = {name: one["value"] for name, one in yaml.safe_load(said).items()}
+    assert outputs == {
+        "cluster_ip": f"{cluster.label}-front",
+        "wn_ips": [f"{cluster.label}-wn"],
+        "gpu_wn_ips": [f"{cluster.label}-gpuwn"],
+    }
+
+
+def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, xopera: XOpera) -> None:
+    program = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: //"; done'
+    said = cluster.out("front", f"runuser -u ada -- srun --chdir=/tmp --gres=gpu:a100:1 sh -c '{program}'").splitlines()
+    assert sorted(said) == ["No such device or address", "Operation not permitted"]
+    assert cluster.out("front", "runuser -u eve -- srun --chdir=/tmp --nodes=2 hostname").split() != []
+    # The same number on each host.
+    assert len({cluster.out(host, "id -u ada") for host in ("front", "wn", "gpuwn")}) == 1
+
+
+@pytest.mark.parametrize(
+    ("gpus", "model", "sentence"),
+    [
+        (3, "", "has 2 GPUs NVIDIA, and the template asks for 3: choose another flavor or site"),
+        (1, "T4", "has 0 GPUs NVIDIA T4, and the template asks for 1"),
+        (17, "", "num_gpus of a worker is 17: write a number from 0 to 16."),
+    ],
+)
+def test_a_worker_without_its_gpus_is_refused(cluster: Cluster, gpus: int, model: str, sentence: str) -> None:
+    wanted = {"worker_gpus": gpus, "worker_gpu_vendor": "NVIDIA", "worker_gpu_model": model, "worker_device_root": "/var/lib/gpu_simulator"}
+    said = cluster.playbook("tosca/artifacts/worker.yml", "--limit", "gpuwn", variables=wanted, succeeds=False)
+    assert sentence in " ".join(said.split())
+
+
+def test_a_worker_with_its_gpus_passes(cluster: Cluster) -> None:
+    wanted = {"worker_gpus": 2, "worker_gpu_vendor": "NVIDIA", "worker_gpu_model": "A100", "worker_device_root": "/var/lib/gpu_simulator"}
+    cluster.playbook("tosca/artifacts/worker.yml", "--limit", "gpuwn", variables=wanted)
+
+
+def test_secrets_are_in_no_file_but_roots_own(cluster: Cluster, xopera: XOpera) -> None:
+    assert cluster.out("front", "stat --format '%a %U' /etc/deephdc/tosca_secrets.json").strip() == "600 root"
+    key = cluster.out("front", 'python3 -c \'import json; print(json.load(open("/etc/deephdc/tosca_secrets.json"))["munge_key"])\'').strip()
+    assert len(key) > 100
+    kept = [path for path in xopera.folder.rglob("*") if path.is_file() and key in path.read_text(encoding="utf-8", errors="replace")]
+    assert kept == []
+
+
+def test_undeploy_forgets_the_deployment(xopera: XOpera) -> None:
+    code, said = xopera.run("undeploy")
+    assert code == 0, said
+    assert xopera.status() != "deployed"
