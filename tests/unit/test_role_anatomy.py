@@ -31,6 +31,7 @@ READING = {
         "meta",
         "pause",
         "set_fact",
+        "set_stats",
     ),
     *("add_host", "find", "getent", "group_by", "setup", "slurp", "stat", "wait_for", "wait_for_connection"),
     *("munge_trust", "slurm_gpu_probe"),
