@@ -1,26 +1,32 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The managers that this collection knows, by name: what each can do is in its manager.py.
+"""The managers that this collection knows. Each is registered by a file in its host role: roles/HOST_ROLE/meta/manager.yml.
 
-Only names, because every playbook reads this file: else a change of one manager would concern the hosts of all others.
+Every playbook reads this file. A manager that comes changes nothing here, so it concerns no host of another one.
 """
 
 from __future__ import annotations
 
+import pathlib
 import typing as t
 
+import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
+
+ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
 
 
 class Manager(t.NamedTuple):
-    """A manager of GPUs.
+    """A manager of GPUs, as its host role's meta/manager.yml has it.
 
     :param name: what accelerator_allotment calls it; its code is in plugin_utils/_NAME/manager.py.
     :param host_group: the group of the inventory with its hosts.
     :param host_role: the role for each of them, with the entry points hold and release.
     :param site_role: the role for what concerns the site as a whole, with the entry points check, plan, deliver and validate.
     :param takes: which devices it can give to its users: "driver", those of the vendor's driver, or "vfio", those of vfio-pci.
+    :param holds: its place among the managers that hold a host, the lowest first; they release it in the reverse order.
+    :param prefixes: beginnings of its variables that no other collection or role uses.
     """
 
     name: str
@@ -28,16 +34,21 @@ class Manager(t.NamedTuple):
     host_role: str
     site_role: str
     takes: str
+    holds: int
+    prefixes: tuple[str, ...]
 
 
-# In this order they hold a host; it is released in the reverse order.
-MANAGERS = (
-    Manager("slurm", "slurm_nodes", "slurm_node", "slurm_cluster", "driver"),
-    Manager("opennebula", "opennebula_hosts", "opennebula_host", "opennebula_pci", "vfio"),
-    Manager("kubernetes", "kubernetes_workers", "kubernetes_node", "kubernetes_cluster", "driver"),
-)
+def registered(roles: pathlib.Path) -> tuple[Manager, ...]:
+    """The managers of a folder of roles, in the order in which they hold a host."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found = []
+    for path in roles.glob("*/meta/manager.yml"):
+        own = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+        found.append(Manager(**{**own, "host_role": path.parts[-3], "prefixes": tuple(own["prefixes"])}))
+    return tuple(sorted(found, key=lambda manager: (manager.holds, manager.name)))
 
 
+MANAGERS = registered(ROLES)
 NAMES = " or ".join(manager.name for manager in MANAGERS)
 BY_NAME = {manager.name: manager for manager in MANAGERS}
 

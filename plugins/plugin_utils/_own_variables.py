@@ -8,32 +8,16 @@ from __future__ import annotations
 
 import difflib
 import functools
-import pathlib
 import typing as t
 
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
 
-ROLES = pathlib.Path(__file__).resolve().parents[2] / "roles"
-
 # Beginnings that no other collection or role uses: an unknown variable with one of them is a mistake.
 # The names of other projects in tests/data/other_variables are held against it.
 OURS = (
-    *(
-        "gpu_check_",
-        "gpu_hold_",
-        "gpu_simulator_",
-        "iam_accounts_",
-        "kubernetes_cluster_",
-        "kubernetes_control_plane_",
-        "oidc_proxy_",
-        "opennebula_host_",
-        "opennebula_pci_",
-        "pci_passthrough_",
-    ),
-    *("slurm_backup_", "slurm_cluster_", "slurm_controller_", "slurm_database_", "slurm_drain_", "slurm_drift_", "slurm_elastic_"),
-    *("slurm_gateway_", "slurm_glue2_", "slurm_metrics_", "slurm_move_", "slurm_mpi_", "slurm_packages_", "slurm_remove_", "slurm_rest_"),
-    *("slurm_restore_", "slurm_status_", "slurm_uninstall_", "slurm_zabbix_"),
+    *("gpu_check_", "gpu_guard_", "gpu_hold_", "gpu_simulator_", "iam_accounts_", "oidc_proxy_", "pci_passthrough_", "tosca_site_"),
+    *(prefix for manager in _managers.MANAGERS for prefix in manager.prefixes),
 )
 # Former names of variables: one that is still set would be ignored without a word.
 RENAMED = {
@@ -60,7 +44,7 @@ def known() -> frozenset[str]:
     """The public variables: the options of all entry points of all roles."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     names: set[str] = set()
-    for path in ROLES.glob("*/meta/argument_specs.yml"):
+    for path in _managers.ROLES.glob("*/meta/argument_specs.yml"):
         for entry_point in yaml.load(path.read_text(encoding="utf-8"), Loader=loader)["argument_specs"].values():
             names.update(entry_point.get("options") or ())
     return frozenset(names)
@@ -72,7 +56,7 @@ def facts() -> dict[str, str]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return {
         name: path.parts[-3]
-        for path in sorted(ROLES.glob("*/meta/facts.yml"))
+        for path in sorted(_managers.ROLES.glob("*/meta/facts.yml"))
         for name in yaml.load(path.read_text(encoding="utf-8"), Loader=loader)["facts"]
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment, _gpu_guard
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import (
     control_plane,
@@ -120,7 +120,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     if errors:
         return kubernetes_plan.nothing(errors, warnings)
     planned = kubernetes_plan.plan(cluster, [hosts[host] for host in control], workers, lost, warnings, named)
-    planned["guards"] = shared_hosts.guards(
+    planned["guards"] = _gpu_guard.guards(
         {host: facts[host]["accelerators"] for host in site.groups[WORKERS]},
         {host: variables[host].get(_allotment.VARIABLE) for host in site.groups[WORKERS]},
         [host for host in site.groups[WORKERS] if states[host].get("guarded")],

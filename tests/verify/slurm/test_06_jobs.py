@@ -46,7 +46,7 @@ def refused(cluster: Cluster, options: str, user: str = "ada") -> str:
     done = cluster.run("login", f"timeout 20 sbatch {options} --wrap true", user=user)
     assert done.returncode not in (0, 124), done.stdout
     assert time.monotonic() - began < 10
-    assert cluster.out("ctl", f"squeue -h -u {user}") == ""
+    assert cluster.out("ctl", f"squeue -h -t PENDING,RUNNING -u {user}") == ""
     return done.stderr
 
 

@@ -84,7 +84,7 @@ def test_groups_that_a_playbook_needs():
 def facts_of_roles() -> set[str]:
     """What tasks of roles set as a fact for others, by a name that is no role's own."""
     found: set[str] = set()
-    for path in _own_variables.ROLES.glob("*/tasks/**/*.yml"):
+    for path in _managers.ROLES.glob("*/tasks/**/*.yml"):
         for task in re.finditer(r"ansible\.builtin\.set_fact:\n((?: {4,}.*\n)+)", path.read_text(encoding="utf-8")):
             indent = len(task.group(1)) - len(task.group(1).lstrip(" "))
             found.update(re.findall(rf"(?m)^ {{{indent}}}([a-z]\w*):", task.group(1)))

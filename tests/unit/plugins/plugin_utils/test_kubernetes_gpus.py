@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _gpu_guard
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import (
     dra,
     events,
@@ -16,7 +17,6 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
     nodes,
     runtimes,
     settings,
-    shared_hosts,
     sharing,
     vendor_plugins,
 )
@@ -183,12 +183,12 @@ class TestDra:
     def test_an_instance_is_closed_and_the_gpu_that_slurm_has_a_part_of_is_not(self):
         device = mig_gpu(0, ["1g.5gb", "2g.10gb"])
         mine = {"kubernetes": {"devices": ["MIG-0-0"]}, "slurm": {"devices": ["MIG-0-1"]}}
-        guard = shared_hosts.guard([device], mine)
+        guard = _gpu_guard.guard([device], mine)
         assert guard["closed"] and all("nvidia-cap" in file for file in guard["closed"])
         assert "/dev/nvidia0" in guard["open"] and not set(guard["open"]) & set(guard["closed"])
 
     def test_what_was_closed_is_opened_when_slurm_has_gone(self):
-        found = shared_hosts.guards({"a": [gpu(0)], "b": [gpu(0)]}, {"b": {"kubernetes": {"devices": []}}}, ["b"])
+        found = _gpu_guard.guards({"a": [gpu(0)], "b": [gpu(0)]}, {"b": {"kubernetes": {"devices": []}}}, ["b"])
         assert found == {"b": {"closed": [], "open": ["/dev/nvidia0"]}}
 
     def test_more_devices_than_a_class_can_name(self):
