@@ -21,6 +21,20 @@ def test_the_groups_say_who_manages_a_host(host, names):
     json.dumps(FilterModule().filters()["managers_of"](host, GROUPS))
 
 
+def test_a_new_manager_is_known_by_a_file_of_its_host_role_and_holds_in_its_place(tmp_path):
+    for role, name, holds in (("b_host", "b", 20), ("a_host", "a", 30)):
+        (tmp_path / role / "meta").mkdir(parents=True)
+        text = f"name: {name}\nhost_group: {name}_hosts\nsite_role: {name}_site\ntakes: driver\nholds: {holds}\nprefixes: [{name}_site_]\n"
+        (tmp_path / role / "meta/manager.yml").write_text(text)
+    (tmp_path / "other/meta").mkdir(parents=True)
+    found = _managers.registered(tmp_path)
+    assert [(one.name, one.host_role, one.prefixes) for one in found] == [("b", "b_host", ("b_site_",)), ("a", "a_host", ("a_site_",))]
+
+
+def test_the_managers_of_the_collection_hold_a_host_in_this_order():
+    assert [one.name for one in _managers.MANAGERS][:4] == ["slurm", "opennebula", "kubernetes", "openstack"]
+
+
 def wrong(holder="nvidia_driver", excepted=None, wait=60, variables=None):
     return gpu_hold_errors("gpu1", holder, excepted or {}, wait, GROUPS, variables or {})
 
