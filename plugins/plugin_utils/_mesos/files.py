@@ -24,13 +24,14 @@ def secret_files(plan: t.Mapping[str, t.Any], secrets: t.Mapping[str, str], part
     if part not in ("master", "agent"):
         raise ValueError(f"There are no secrets for {part}: write master or agent.")
     operator = {"credentials": [{"principal": "operator", "secret": secrets["operator"]}]}
-    acls = json.dumps(access_rules(plan["users"], bool(plan["hosts"]["chronos"])), indent=2) + "\n"
+    acls = access_rules(plan["users"], bool(plan["hosts"]["chronos"]))
+    rules = {"path": f"{FOLDER}/acls.json", "content": json.dumps(acls, indent=2) + "\n"}
     if part == "agent":
         own = {"principal": "agents", "secret": secrets["agents"]}
-        return [_file("agent_credential.json", _json(own)), _file("http_credentials.json", _json(operator)), _file("acls.json", acls)]
+        return [_file("agent_credential.json", _json(own)), _file("http_credentials.json", _json(operator)), rules]
     known = [{"principal": name, "secret": secrets[name]} for name in PRINCIPALS if secrets.get(name)]
     url = str(plan["zookeeper"]["url"]).replace("zk://", f"zk://mesos:{secrets['zookeeper_mesos']}@", 1)
-    return [_file("credentials.json", _json({"credentials": known})), _file("acls.json", acls), _file("zk", url)]
+    return [_file("credentials.json", _json({"credentials": known})), rules, _file("zk", url)]
 
 
 def _json(content: t.Mapping[str, t.Any]) -> str:
