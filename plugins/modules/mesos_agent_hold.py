@@ -62,8 +62,8 @@ options:
     required: true
   mark:
     description:
-      - Whose hold it is. V(held) is the role gpu_hold's, V(drained) an administrator's by the playbook mesos_drain, V(lost) the playbook mesos'
-        for a host that has lost a GPU.
+      - Whose hold it is. V(held) is the role gpu_hold's, V(drained) an administrator's by the playbook mesos_drain, V(lost) that of a
+        host that has lost a GPU, by the playbook mesos.
       - An agent has one of them. One that is held with another mark stays so; only V(lost) gives way.
     type: str
     choices: [held, drained, lost]
