@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from .balancer_apps import Service
 from .balancer_labels import Problem
 
-
 # Both halves of a blue/green deployment ask for what they need under the name without it.
 COLOUR = re.compile(r"-(?:blue|green)\Z")
 
