@@ -284,6 +284,9 @@ def main(arguments: t.Sequence[str]) -> int:
         good, status = seen(settings)
         print(status)
         return 0 if good else 1
+    if os.geteuid() != os.stat(settings["state"]).st_uid:  # HAProxy could not read what root writes
+        print(f"Run this as the owner of {settings['state']}, or with --status.", file=sys.stderr)
+        return 1
     try:
         marathon, events = connect(settings), connect(settings)
     except (OSError, ValueError) as error:
