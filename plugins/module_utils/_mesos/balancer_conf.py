@@ -34,6 +34,7 @@ class Balancer:
     tls: str = ""  # directory of certificates with their keys; empty without TLS
     stats: int = 9090
     trusted: t.Tuple[str, ...] = ()
+    headers: t.Tuple[str, ...] = ()  # in which a front says who the user is
     connections: int = 10000
     timeout: int = 1200
     drain: int = 600
@@ -90,6 +91,8 @@ def head(balancer: Balancer) -> t.List[str]:
         "  mode http",
         "  option httplog",
         "  option forwardfor",
+        # Many applications read X_Remote_User as X-Remote-User, which only a front may say.
+        "  option http-restrict-req-hdr-names delete",
         # An idle connection is not closed under the client's next request: the worker from before a reload answers it.
         "  option idle-close-on-response",
         # A client that does not finish its request must not keep a connection.
@@ -116,7 +119,7 @@ def front_rules(balancer: Balancer) -> t.List[str]:
     return [
         *trusted,
         *lines,
-        *(f"  http-request del-header {name}{unless}" for name in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host")),
+        *(f"  http-request del-header {name}{unless}" for name in ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", *balancer.headers)),
         "  http-request set-header X-Forwarded-Proto https if { var(txn.tls) -m bool }",
         "  http-request set-header X-Forwarded-Proto http unless { var(txn.tls) -m bool }",
         f"  http-request set-header X-Forwarded-Port %[dst_port]{unless}",

@@ -72,6 +72,7 @@ class Program:
             tls=settings["tls"],
             stats=settings["stats_port"],
             trusted=tuple(settings["trusted_proxies"]),
+            headers=tuple(settings["front_headers"]),
             connections=settings["connections"],
             timeout=settings["timeout"],
             drain=settings["drain_seconds"],

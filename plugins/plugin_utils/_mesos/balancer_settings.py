@@ -35,6 +35,8 @@ NUMBERS = (
     ("interval", 5, 3600),
 )
 SHORTEST = 16
+# HTTP itself needs them.
+NEEDED_HEADERS = ("connection", "content-length", "host", "te", "transfer-encoding", "upgrade")
 
 
 def plan(variables: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any], host: str) -> dict[str, t.Any]:
@@ -62,6 +64,7 @@ def _settings(variables: t.Mapping[str, t.Any], urls: list[str]) -> dict[str, t.
         "groups": [str(group) for group in variables["groups"]],
         "networks": _networks(variables["networks"]),
         "trusted_proxies": _networks(variables["trusted_proxies"]),
+        "front_headers": [str(header) for header in variables["front_headers"]],
         "also_ports": sorted({int(port) for port in variables["ports"]}),
         "reserved": [_reserved(one) for one in variables["reserved"]],
         "address": str(variables["address"]),
@@ -106,7 +109,7 @@ def _errors(variables: t.Mapping[str, t.Any]) -> t.Iterator[str]:
     for name, lowest, highest in NUMBERS:
         if not _is_number(variables[name], lowest, highest):
             yield f"{PREFIX}{name} is {shown(variables[name])}: write a number of {lowest} to {highest}"
-    for name in ("groups", "ports", "networks", "trusted_proxies", "certificates", "reserved", "marathon_urls"):
+    for name in ("groups", "ports", "networks", "trusted_proxies", "front_headers", "certificates", "reserved", "marathon_urls"):
         if not isinstance(variables[name], (list, tuple)):
             yield f"{PREFIX}{name} is {shown(variables[name])}: write a list"
             return
@@ -125,6 +128,9 @@ def _errors(variables: t.Mapping[str, t.Any]) -> t.Iterator[str]:
                 yield f"{PREFIX}{name} has {shown(network)}: write networks such as 10.1.0.0/16"
     if str(variables["address"]) != "*" and balancer_apps.address_of(str(variables["address"])) is None:
         yield f"{PREFIX}address is {shown(variables['address'])}: write an address of the balancer, or '*' for all"
+    for header in variables["front_headers"]:
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,60}", str(header)) or str(header).lower() in NEEDED_HEADERS:
+            yield f"{PREFIX}front_headers has {shown(header)}: write names such as X-Remote-User"
     yield from _certificate_errors(variables["certificates"])
     yield from _reserved_errors(variables["reserved"])
 

@@ -73,7 +73,7 @@ def published(
     reading = balancer_apps.read(apps, site, lambda host: AGENTS.get(host, ""), known)
     troubled = {problem.app for problem in reading.problems}
     settled = balancer_claims.settle(reading.services, PORTS, recorded or {}, reading.present, troubled, reserved)
-    balancer = balancer_conf.Balancer(state, "/run/marathon-lb", tls=tls, trusted=("10.9.0.0/16",))
+    balancer = balancer_conf.Balancer(state, "/run/marathon-lb", tls=tls, trusted=("10.9.0.0/16",), headers=("X-Remote-User",))
     written = balancer_conf.write(settled.services, balancer)
     return Outcome({one.app: one for one in settled.services}, [*reading.problems, *settled.problems], settled.claims, written)
 
@@ -104,7 +104,7 @@ GRAMMAR = re.compile(
             r"  balance (?:roundrobin|static-rr|leastconn|first|source|uri|random)",
             r"  acl from_front src 10\.9\.0\.0/16",
             r"  http-request set-var\(txn\.(?:client|tls|host)\) [a-z0-9_.(),:-]+(?: if(?: from_front)?(?: \{ [a-z0-9_.(),: -]+ \})?)?",
-            r"  http-request (?:del|set)-header (?:Forwarded|X-Forwarded-(?:For|Host|Proto|Port))(?: https?| %\[dst_port\])?"
+            r"  http-request (?:del|set)-header (?:Forwarded|X-Remote-User|X-Forwarded-(?:For|Host|Proto|Port))(?: https?| %\[dst_port\])?"
             r"(?: (?:if|unless) (?:from_front|\{ var\(txn\.tls\) -m bool \}))?",
             r"  acl allowed (?:src|var\(txn\.client\) -m ip) [0-9a-f.:/]+",
             r"  (?:tcp-request content reject|http-request deny) unless allowed",
@@ -237,6 +237,15 @@ def test_what_names_another_group_is_not_looked_at():
 def test_a_password_hash_is_in_no_sentence():
     found = published([app("/x", labels={"HAPROXY_0_AUTH": "realm:user:not-a-hash-but-secret"})])
     assert found.problems and "secret" not in str(found.problems)
+
+
+def test_who_the_user_is_says_a_front_alone():
+    for name in ("portal_10000", ""):  # the port of the application, and the frontend of all host names
+        rules = BASE.block(name) if name else BASE.written.text.partition("frontend marathon_http")[2]
+        assert "http-request del-header X-Remote-User unless from_front" in rules
+    assert "option http-restrict-req-hdr-names delete" in BASE.written.text
+    alone = balancer_conf.write([], balancer_conf.Balancer("/x", "/y", headers=("X-Remote-User",))).text
+    assert "  http-request del-header X-Remote-User\n" in alone and "from_front" not in alone
 
 
 # Who keeps what

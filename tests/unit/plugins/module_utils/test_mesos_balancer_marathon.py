@@ -361,6 +361,7 @@ SETTINGS: dict[str, t.Any] = {
     "tls": "",
     "stats_port": 9090,
     "trusted_proxies": [],
+    "front_headers": [],
     "connections": 1000,
     "timeout": 60,
     "drain_seconds": 60,
