@@ -61,6 +61,8 @@ def head(balancer: Balancer) -> t.List[str]:
         f"  description {UNMARKED}",
         "  log stderr format raw local0 notice",
         f"  maxconn {balancer.connections}",
+        # With more servers than file descriptors it would not start, and no application would get a change any more.
+        "  no strict-limits",
         f"  stats socket {balancer.runtime}/admin.sock mode 660 level admin expose-fd listeners",
         f"  server-state-file {balancer.state}/servers.state",
         # Workers from before a reload, which have connections left.

@@ -87,7 +87,7 @@ class HAProxy:
         put(written.routes_path, written.routes)
         put(f"{self.configuration}.try", written.text)
         if not os.path.exists(f"{self._state}/servers.state"):
-            put(f"{self._state}/servers.state", "")
+            put(f"{self._state}/servers.state", "1\n")  # the version of its form
         try:
             done = subprocess.run(
                 [self._program, "-c", "-f", f"{self.configuration}.try"],
