@@ -139,11 +139,11 @@ def port_mappings(app: t.Mapping[str, t.Any]) -> t.List[t.Mapping[str, t.Any]]:
 
 
 def service_ports(app: t.Mapping[str, t.Any]) -> t.List[t.Optional[int]]:
-    """The service port of each port; none where Marathon gave it none."""
+    """The service port of each port; none where Marathon gave it none, and for UDP, which HAProxy does not speak."""
     if network_mode(app) != "host" and port_mappings(app):
-        return [port_of(one.get("servicePort")) for one in port_mappings(app)]
+        return [None if one.get("protocol") == "udp" else port_of(one.get("servicePort")) for one in port_mappings(app)]
     if isinstance(app.get("portDefinitions"), list):
-        return [port_of(one.get("port")) for one in mappings(app["portDefinitions"])]
+        return [None if one.get("protocol") == "udp" else port_of(one.get("port")) for one in mappings(app["portDefinitions"])]
     ports = app.get("ports")
     return [port_of(one) for one in ports] if isinstance(ports, list) else []
 
@@ -265,7 +265,7 @@ def opened(one: _App, site: Site, resolve: t.Callable[[str], str], problems: t.L
         mode = options.mode or ("http" if speaks_http else "tcp")
         wrong = balancer_labels.check_mode(index, options, mode)
         if port is None:
-            problems.append(Problem(one.id, "", f"port {index} has no service port"))
+            problems.append(Problem(one.id, "", f"port {index} has no service port of tcp"))
         elif wrong:
             problems.append(Problem(one.id, *wrong))
         elif not site.tls and (options.https or options.hsts):

@@ -318,6 +318,12 @@ def test_only_healthy_tasks_that_run_get_requests():
     assert len(careless.services["/x"].servers) == 6
 
 
+def test_a_port_of_udp_is_not_published():
+    found = published([app("/x", portDefinitions=[{"port": 10100, "protocol": "udp"}, {"port": 10101, "protocol": "udp,tcp"}])])
+    assert [problem.sentence for problem in found.problems] == ["port 0 has no service port of tcp"]
+    assert [one.port for one in found.services.values()] == [10101]
+
+
 def test_networks_of_the_site_decide_where_tasks_may_be():
     import ipaddress
 
