@@ -17,6 +17,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy as kubernetes_policy
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy_settings, vendor_plugins
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import balancer_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import settings as mesos_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
@@ -126,6 +127,8 @@ KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
     ("openstack_cloud_identity_providers", "groups"): openstack_federation.GROUP_KEYS,
     ("openstack_cloud_networks",): openstack_objects.KEYS["networks"],
     ("openstack_cloud_routers",): openstack_objects.KEYS["routers"],
+    ("marathon_lb_certificates",): balancer_settings.CERTIFICATE_KEYS,
+    ("marathon_lb_reserved",): balancer_settings.RESERVED_KEYS,
     ("opennebula_pci_templates",): opennebula_plan.TEMPLATE_KEYS,
     ("opennebula_pci_quotas",): opennebula_plan.QUOTA_KEYS,
 }
