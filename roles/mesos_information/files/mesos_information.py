@@ -7,8 +7,8 @@ usage: mesos_information.py CREDENTIALS AUTHORITY DIRECTORY CLUSTER SERVICE-ID [
 
 CREDENTIALS is the master's JSON file of principals, of which operator is used; AUTHORITY the PEM file that its certificate is checked with.
 The environment is the master's own: MESOS_HOSTNAME, MESOS_PORT, LIBPROCESS_SSL_ENABLED. Any master may be asked, the leading one answers.
-The program only reads. The files are glue2.json, cmdb.json and mesos_metrics.prom. Keys, metrics and units are those of the programs for SLURM
-and Kubernetes: memory in MiB, an account is a framework. What is not known is absent.
+The program only reads. The files are glue2.json, cmdb.json and mesos_metrics.prom. Keys, metrics and units are those of the programs for
+SLURM and Kubernetes: memory in MiB, an account is a framework. What is not known is absent.
 """
 
 from __future__ import annotations
