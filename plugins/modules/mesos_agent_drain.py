@@ -122,7 +122,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import leader
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.agents import agent_of, drain_state, left, sentence, tasks_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.agent_tasks import agent_of, drain_state, left, sentence, tasks_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 POLL = 2.0  # seconds

@@ -14,7 +14,7 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agent_tasks
 from ansible_collections.deephdc.accelerators.plugins.modules import mesos_agent_drain
 
 SECRET = "a-secret-of-the-operator"
@@ -214,4 +214,4 @@ def test_a_host_without_a_master_is_one_sentence(run, tmp_path) -> None:
 
 def test_an_active_agent_counts_before_a_former_one_of_the_same_host() -> None:
     former, present = {"id": "S1", "hostname": "gpu1", "active": False}, {"id": "S3", "hostname": "gpu1", "active": True}
-    assert agents.agent_of({"slaves": [former, present]}, "gpu1") == present
+    assert agent_tasks.agent_of({"slaves": [former, present]}, "gpu1") == present
