@@ -23,7 +23,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
     schedulable,
     units,
 )
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos.master import FOLDER, tls_environment
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos.master import FOLDER, PROGRAMS, tls_environment
 
 # In the order in which the agent makes them. Of GPUs, the isolator asks for cgroups/devices and filesystem/linux.
 ISOLATION = (
@@ -127,6 +127,7 @@ def environment(own: Mapping[str, Any], cluster: Mapping[str, Any], gpus: Mappin
         "MESOS_ACLS": f"file://{FOLDER}/acls.json",
         "MESOS_CONTAINERIZERS": ",".join(own["containerizers"]),
         "MESOS_LAUNCHER": "linux",
+        "MESOS_LAUNCHER_DIR": f"{PROGRAMS}/libexec/mesos",
         "MESOS_IMAGE_PROVIDERS": "docker",
         # The default is below /tmp.
         "MESOS_DOCKER_STORE_DIR": "/var/lib/mesos/store/docker",

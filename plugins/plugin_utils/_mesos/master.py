@@ -11,6 +11,8 @@ from __future__ import annotations
 import typing as t
 
 FOLDER = "/etc/mesos"
+# A link to what was unpacked, or to /usr where a package has the programs.
+PROGRAMS = "/opt/mesos/current"
 # Rights that an operator has, to the name of what they are about (acls.proto of Mesos). Not among them: to run tasks, to register
 # frameworks, to enter a task's container.
 OPERATOR_RIGHTS = {
@@ -76,6 +78,7 @@ def environment(cluster: t.Mapping[str, t.Any], name: str, address: str, masters
         "MESOS_ZK": f"file://{FOLDER}/zk",
         "MESOS_QUORUM": str(masters // 2 + 1),
         "MESOS_WORK_DIR": "/var/lib/mesos/master",
+        "MESOS_WEBUI_DIR": f"{PROGRAMS}/share/mesos/webui",
         "MESOS_CLUSTER": str(cluster["name"]),
         "MESOS_HOSTNAME": name,
         "MESOS_IP": address,
