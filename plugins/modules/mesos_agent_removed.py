@@ -35,7 +35,7 @@ options:
     type: str
     default: ""
   credentials:
-    description: Path of a file of credentials as Mesos reads it, which root alone may read. The secret of the principal C(operator) is used.
+    description: Path of a file of credentials as Mesos reads it, which root alone may read. The secret of C(operator) is used.
     type: path
     default: /etc/mesos/credentials.json
   name:
