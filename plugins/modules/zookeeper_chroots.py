@@ -106,7 +106,7 @@ def shown(acls: list[Any]) -> str:
     parts = []
     for acl in acls:
         who = str(acl.id.id).split(":", 1)[0] if acl.id.scheme == "digest" else str(acl.id.id)
-        parts.append("{0} {1}".format(who, "+".join(sorted(acl.acl_list))))
+        parts.append("{} {}".format(who, "+".join(sorted(acl.acl_list))))
     return ", ".join(sorted(parts)) or "nothing"
 
 
@@ -132,8 +132,8 @@ def bring(client: Any, path: str, wanted: list[Any], is_dry: bool) -> tuple[str,
             client.set_acls(path, wanted)
     except NoAuthError as error:
         raise Refused(
-            "ZooKeeper's {0} belongs to another account, or to this one with a former secret: give that secret back, or remove {0} with "
-            "what is in it.".format(path)
+            f"ZooKeeper's {path} belongs to another account, or has a former secret: give that secret back, or remove {path} with "
+            "what is in it."
         ) from error
     return shown(found), shown(wanted)
 
@@ -165,12 +165,12 @@ def main() -> None:
     accounts = given["accounts"]
     missing = sorted({given["root"], *(one["user"] for one in given["chroots"])} - set(accounts))
     if missing:
-        module.fail_json(msg="There is no secret for {0}: add it to accounts.".format(", ".join(missing)))
+        module.fail_json(msg="There is no secret for {}: add it to accounts.".format(", ".join(missing)))
     wanted = {one["path"]: rights(one["user"], accounts[one["user"]], one["world"]) for one in given["chroots"]}
     # Last, as the others are made there.
     wanted[TOP] = rights(given["root"], accounts[given["root"]], "r")
     changes: dict[str, tuple[str, str]] = {}
-    client = KazooClient(given["servers"], auth_data=[("digest", "{0}:{1}".format(name, secret)) for name, secret in accounts.items()])
+    client = KazooClient(given["servers"], auth_data=[("digest", f"{name}:{secret}") for name, secret in accounts.items()])
     try:
         client.start(timeout=given["wait"])
         for path, acls in wanted.items():
@@ -181,7 +181,7 @@ def main() -> None:
         module.fail_json(msg=str(refused))
     except (KazooException, client.handler.timeout_exception) as error:
         said = str(error) or type(error).__name__
-        module.fail_json(msg="ZooKeeper ({0}) does not serve: {1}. More than half of its servers must run.".format(given["servers"], said))
+        module.fail_json(msg="ZooKeeper ({}) does not serve: {}. More than half of its servers must run.".format(given["servers"], said))
     finally:
         client.stop()
         client.close()
@@ -189,8 +189,8 @@ def main() -> None:
         changed=bool(changes),
         paths=sorted(changes),
         diff={
-            "before": "".join("{0}: {1}\n".format(path, before) for path, (before, _after) in sorted(changes.items())),
-            "after": "".join("{0}: {1}\n".format(path, after) for path, (_before, after) in sorted(changes.items())),
+            "before": "".join(f"{path}: {before}\n" for path, (before, _after) in sorted(changes.items())),
+            "after": "".join(f"{path}: {after}\n" for path, (_before, after) in sorted(changes.items())),
         },
     )
 

@@ -134,6 +134,7 @@ def plan(
         "masters": [f"{addresses[host]}:{ports['master']}" for host in parts["masters"]],
         "ports": ports,
         "tls": tls,
+        "ca": str(cluster["ca"]),
         "name": str(cluster["name"]),
         "users": mesos_settings.listed(cluster["users"]),
         "sources": {name: dict(cluster[f"{name}_source"]) for name in ("mesos", "marathon", "chronos") if cluster[f"{name}_source"]},
