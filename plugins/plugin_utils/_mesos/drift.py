@@ -3,8 +3,8 @@
 # This file is private to the collection: its content may change in any release.
 """How a Mesos site differs from its inventory: pure functions.
 
-Two sources: the results that the tasks of the playbook mesos registered in check mode, as __<role>_<name>, and what the leading master says of
-its agents.
+Two sources: the results that the tasks of the playbook mesos registered in check mode, as __<role>_<name>, and what the leading master
+says of its agents.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Object = t.Mapping[str, t.Any]
 class Difference(t.TypedDict):
     """Something that is not as the inventory says.
 
-    kind: file, unit, package, agent, device, other, or not_compared. part: the task's result, such as mesos_agent_written, or what was looked at.
+    kind: file, unit, package, agent, device, other, or not_compared. part: the task's result, or what was looked at.
     names: paths, units, packages, agents. why: one sentence each. diff: what would change, without secrets.
     """
 
