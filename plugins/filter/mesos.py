@@ -30,6 +30,7 @@ class FilterModule:
             "mesos_resources": as_filter(mesos_agent.resources),
             "mesos_attributes": as_filter(mesos_agent.attributes),
             "mesos_environment": as_filter(environment.text),
+            "mesos_environment_of": as_filter(environment.read),
             "mesos_identity_changes": as_filter(mesos_identity_changes),
             "mesos_inventory_errors": as_filter(mesos_inventory_errors),
             "mesos_plan": as_filter(mesos_plan),
