@@ -12,7 +12,10 @@ from mesos_site import app, ask, sandbox, start, tasks, until
 
 pytestmark = pytest.mark.usefixtures("clean")
 # A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
-LOOK = "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
+LOOK = (
+    "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); "
+    "case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
+)
 STAY = "; id -un; sleep 600"
 
 
