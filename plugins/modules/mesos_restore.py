@@ -165,6 +165,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     path, data = module.params["path"], module.params["zookeeper"]
     manifest: dict[str, Any] = {}
     kept = ""
