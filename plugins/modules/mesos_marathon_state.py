@@ -36,14 +36,10 @@ options:
     description: Seconds in which a Marathon must lead again.
     type: float
     default: 120
-  environment:
-    description: File with the environment of this host's Marathon, of which the account is used.
+  folder:
+    description: Where the environment with the account of this host's Marathon is, its arguments, and the authority of its certificate.
     type: path
-    default: /etc/marathon/environment
-  authority:
-    description: PEM file of the authority of Marathon's certificate.
-    type: path
-    default: /etc/mesos/ca.pem
+    default: /etc/marathon
 """
 
 EXAMPLES = r"""
@@ -101,14 +97,13 @@ def main() -> None:
             "state": {"type": "str", "choices": ["saved", "restored"], "required": True},
             "path": {"type": "path", "required": True},
             "wait": {"type": "float", "default": 120.0},
-            "environment": {"type": "path", "default": "/etc/marathon/environment"},
-            "authority": {"type": "path", "default": "/etc/mesos/ca.pem"},
+            "folder": {"type": "path", "default": "/etc/marathon"},
         },
         supports_check_mode=True,
     )
     wait = module.params["wait"]
     try:
-        marathon = Marathon(module.params["environment"], module.params["authority"])
+        marathon = Marathon(module.params["folder"])
         leader, before = wait_for_leader(marathon, wait)
         after = before
         if not module.check_mode:

@@ -8,52 +8,55 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import socket
 import ssl
 import urllib.error
 import urllib.request
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Pattern
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 TIMEOUT = 20.0  # seconds for a question
-LINE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+VARIABLE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+FLAG = re.compile(r"--(\w+)(.*)")
 
 
-def environment(path: str) -> Dict[str, str]:
-    """Read a daemon's environment as systemd does, as far as the collection writes such files.
+def read(path: str, form: Pattern[str]) -> Dict[str, str]:
+    """The pairs in a file that the role marathon writes: its environment, or its arguments.
 
     :raises Refused: it can't be read.
     """
     try:
         with open(path, encoding="utf-8") as file:
-            lines = [LINE.fullmatch(line.rstrip("\n")) for line in file]
+            lines = [form.fullmatch(line.rstrip("\n")) for line in file]
     except OSError as error:
         raise Refused("{0} can't be read ({1}): run the playbook mesos first.".format(path, error.strerror)) from error
     return {line.group(1): line.group(2).strip().strip("'\"") for line in lines if line}
 
 
-def url_of(variables: Mapping[str, str]) -> str:
-    """The address of the Marathon that has this environment; by TLS where it has a key store."""
-    host = variables.get("MARATHON_HOSTNAME") or socket.getfqdn()
-    if variables.get("MARATHON_SSL_KEYSTORE_PATH") or variables.get("MESOSPHERE_KEYSTORE_PATH"):
-        return "https://{0}:{1}".format(host, variables.get("MARATHON_HTTPS_PORT") or 8443)
-    return "http://{0}:{1}".format(host, variables.get("MARATHON_HTTP_PORT") or 8080)
+def url_of(flags: Mapping[str, str]) -> str:
+    """The address of the Marathon that has these flags; by TLS where it does not speak plain HTTP."""
+    host = flags.get("hostname") or socket.getfqdn()
+    if "disable_http" in flags:
+        return "https://{0}:{1}".format(host, flags.get("https_port") or 8443)
+    return "http://{0}:{1}".format(host, flags.get("http_port") or 8080)
 
 
 class Marathon:
     """The Marathon of this host, which passes what it is asked on to the leading one.
 
+    :param folder: where its environment, its arguments and the authority of its certificate are.
     :raises Refused: its environment has no account.
     """
 
-    def __init__(self, environment_file: str, authority: str) -> None:
-        variables = environment(environment_file)
-        account = variables.get("MESOSPHERE_HTTP_CREDENTIALS") or variables.get("MARATHON_HTTP_CREDENTIALS") or ""
+    def __init__(self, folder: str) -> None:
+        place, authority = os.path.join(folder, "environment"), os.path.join(folder, "ca.pem")
+        account = read(place, VARIABLE).get("MESOSPHERE_HTTP_CREDENTIALS", "")
         if ":" not in account:
-            raise Refused("{0} has no account of Marathon: run the playbook mesos again.".format(environment_file))
-        self.url = url_of(variables)
+            raise Refused("{0} has no account of Marathon: run the playbook mesos again.".format(place))
+        self.url = url_of(read(os.path.join(folder, "arguments"), FLAG))
         word = base64.b64encode(account.encode("utf-8")).decode("ascii")
         self._headers = {"Authorization": "Basic " + word, "Accept": "application/json"}
         try:

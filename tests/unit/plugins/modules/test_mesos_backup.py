@@ -12,8 +12,8 @@ import tarfile
 import typing as t
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.marathon_api import Marathon, url_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup, marathon_api
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.marathon_api import url_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.modules import mesos_backup, mesos_marathon_state, mesos_restore
 
@@ -222,9 +222,12 @@ def test_a_marathon_that_does_not_come_back_is_one_sentence(run, marathon) -> No
 
 
 def test_where_marathon_is(tmp_path) -> None:
-    assert url_of({"MARATHON_HOSTNAME": "m1", "MARATHON_SSL_KEYSTORE_PATH": "/x"}) == "https://m1:8443"
-    assert url_of({"MARATHON_HOSTNAME": "m1", "MARATHON_HTTP_PORT": "8081"}) == "http://m1:8081"
-    file = tmp_path / "environment"
-    file.write_text("MARATHON_HOSTNAME='m1'\n", encoding="utf-8")
+    (tmp_path / "arguments").write_text("--disable_http\n--ha\n--hostname m1\n--https_port 8444\n", encoding="utf-8")
+    assert url_of(marathon_api.read(str(tmp_path / "arguments"), marathon_api.FLAG)) == "https://m1:8444"
+    assert url_of({"hostname": "m1", "http_port": "8081"}) == "http://m1:8081"
+    (tmp_path / "environment").write_text("# Made\nJAVA_OPTS='-Xmx1m'\n", encoding="utf-8")
     with pytest.raises(Refused, match="has no account of Marathon"):
-        Marathon(str(file), "")
+        marathon_api.Marathon(str(tmp_path))
+    (tmp_path / "environment").write_text("MESOSPHERE_HTTP_CREDENTIALS='marathon:a-secret-0123456789'\n", encoding="utf-8")
+    with pytest.raises(Refused, match=r"ca.pem can't be read \(No such file"):
+        marathon_api.Marathon(str(tmp_path))
