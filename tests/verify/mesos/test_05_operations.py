@@ -13,7 +13,7 @@ import pytest
 from local import Cluster, changed
 from mesos_site import agent, app, ask, remove, start, state, tasks, until
 
-DRAIN, RESUME, REMOVE = (f"playbooks/mesos_{name}.yml" for name in ("drain", "resume", "remove_agent"))
+DRAIN, RESUME, REMOVE = "playbooks/mesos_drain.yml", "playbooks/mesos_resume.yml", "playbooks/mesos_remove_agent.yml"
 PLAYBOOK = "playbooks/mesos.yml"
 HOST = "gpu1"
 NOTE = "/var/lib/deephdc/mesos_agent_held"
