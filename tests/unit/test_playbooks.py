@@ -16,7 +16,7 @@ PLAYBOOKS = Path(__file__).resolve().parents[2] / "playbooks"
 # The plays of each site that can be compared, and the variable by which they are only compared.
 SITES = {
     name: [play for play in yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8")) if "hosts" in play]
-    for name in ("slurm", "kubernetes")
+    for name in ("slurm", "kubernetes", "mesos")
 }
 PLAYS = [pytest.param(name, play, id=f"{name}-{play['name']}") for name, plays in SITES.items() for play in plays]
 LATER = [pytest.param(name, play, id=f"{name}-{play['name']}") for name, plays in SITES.items() for play in plays[1:]]
@@ -33,7 +33,7 @@ def test_each_playbook_first_checks_groups_and_names_of_variables(path: Path) ->
 
 @pytest.mark.parametrize(("site", "play"), PLAYS)
 def test_each_play_of_the_site_can_only_compare(site: str, play: dict) -> None:
-    """slurm_drift and kubernetes_drift import these plays and must not change anything by one of them."""
+    """slurm_drift, kubernetes_drift and mesos_drift import these plays and must not change anything by one of them."""
     assert play["check_mode"] == f"{{{{ __{site}_only_compare | default(ansible_check_mode) | bool }}}}"
 
 

@@ -1,0 +1,233 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The modules mesos_backup, mesos_restore and mesos_marathon_state: what is saved comes back, and what is damaged does not."""
+
+from __future__ import annotations
+
+import getpass
+import io
+import json
+import pathlib
+import tarfile
+import typing as t
+
+import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup, marathon_api
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.marathon_api import url_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.modules import mesos_backup, mesos_marathon_state, mesos_restore
+
+NAME = "20261121T150000Z"
+CLUSTER = "physics"
+
+
+@pytest.fixture
+def data(tmp_path) -> pathlib.Path:
+    """ZooKeeper's data: two snapshots, of which the newer was not written to its end, and three logs."""
+    folder = tmp_path / "zookeeper/version-2"
+    folder.mkdir(parents=True)
+    for name, content in {
+        "snapshot.0": b"old" + backup.END,
+        "snapshot.1f": b"tree" + backup.END,
+        "snapshot.30": b"half of a tree",
+        "log.1": b"first",
+        "log.1a": b"second",
+        "log.2b": b"third",
+        "currentEpoch": b"3",
+        "acceptedEpoch": b"3",
+    }.items():
+        (folder / name).write_bytes(content)
+    return folder.parent
+
+
+def saved(run, tmp_path, **options: t.Any) -> dict[str, t.Any]:
+    return run(mesos_backup, directory=str(tmp_path / "backups"), name=NAME, cluster=CLUSTER, **options)
+
+
+def restored(run, fake, tmp_path, target: str, **options: t.Any) -> dict[str, t.Any]:
+    fake("systemctl")
+    place = str(tmp_path / target)
+    options = {"cluster": CLUSTER, "owner": getpass.getuser(), **options}
+    return run(mesos_restore, path=str(tmp_path / "backups" / NAME), zookeeper=place, **options)
+
+
+def test_the_files_that_belong_together_are_chosen() -> None:
+    names = ["snapshot.0", "snapshot.1f", "snapshot.30", "log.1", "log.1a", "log.2b", "currentEpoch"]
+    assert backup.chosen(names, ["snapshot.0", "snapshot.1f"]) == ["snapshot.1f", "log.1a", "log.2b"]
+    assert backup.chosen(names, ["snapshot.0"]) == ["snapshot.0", "log.1", "log.1a", "log.2b"]
+    assert backup.chosen(["log.1", "snapshot.0"], []) == []
+
+
+def test_data_of_zookeeper_come_back_on_an_empty_host(run, fake, tmp_path, data) -> None:
+    result = saved(run, tmp_path, zookeeper=str(data))
+    assert result["changed"] and result["files"] == [backup.ZOOKEEPER, backup.MANIFEST]
+    assert (tmp_path / "backups").stat().st_mode & 0o777 == 0o700
+    assert not saved(run, tmp_path, zookeeper=str(data))["changed"]
+    result = restored(run, fake, tmp_path, "empty")
+    assert result["changed"] and result["kept"] == ""
+    found = {path.name: path.read_bytes() for path in (tmp_path / "empty/version-2").iterdir()}
+    assert sorted(found) == ["acceptedEpoch", "currentEpoch", "log.1a", "log.2b", "snapshot.1f"]
+    assert found["snapshot.1f"] == b"tree" + backup.END
+    assert "systemctl stop zookeeper.service" in fake.calls()
+
+
+def test_data_that_are_there_stay_unless_a_person_says_so(run, fake, tmp_path, data) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    result = restored(run, fake, tmp_path, "zookeeper")
+    assert "ZooKeeper has data here" in result["msg"] and (data / "version-2/snapshot.0").exists() and fake.calls() == []
+    result = restored(run, fake, tmp_path, "zookeeper", overwrite=True)
+    kept = pathlib.Path(result["kept"])
+    assert (kept / "snapshot.0").read_bytes() == b"old" + backup.END and not (data / "version-2/snapshot.0").exists()
+
+
+def test_a_killed_restore_is_completed(run, fake, tmp_path, data) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    (tmp_path / "empty/version-2").mkdir(parents=True)
+    (tmp_path / "empty/version-2/log.1").write_bytes(b"half")
+    digest = backup.digest(str(tmp_path / "backups" / NAME / backup.MANIFEST))
+    (tmp_path / "empty" / mesos_restore.NOTE).write_text(f"{digest} replacing\n", encoding="utf-8")
+    result = restored(run, fake, tmp_path, "empty")
+    assert result["changed"] and result["kept"] == ""
+    assert not (tmp_path / "empty/version-2/log.1").exists()
+
+
+def test_what_was_restored_is_left_until_a_server_ran(run, fake, tmp_path, data) -> None:
+    """One host was killed, the others are complete: the next run goes on."""
+    saved(run, tmp_path, zookeeper=str(data))
+    restored(run, fake, tmp_path, "empty")
+    assert not restored(run, fake, tmp_path, "empty")["changed"]
+    (tmp_path / "empty/version-2/log.40").write_bytes(b"new")
+    assert "ZooKeeper has data here" in restored(run, fake, tmp_path, "empty")["msg"]
+
+
+def test_a_check_restores_nothing(run, fake, tmp_path, data) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    for options in ({"only_check": True}, {"_ansible_check_mode": True}):
+        assert "msg" not in restored(run, fake, tmp_path, "empty", **options)
+        assert not (tmp_path / "empty").exists() and fake.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda path: (path / backup.ZOOKEEPER).write_bytes(b"x"), "is damaged or missing"),
+        (lambda path: (path / backup.ZOOKEEPER).unlink(), "is damaged or missing"),
+        (lambda path: (path / backup.MANIFEST).unlink(), "is no backup"),
+    ],
+)
+def test_a_damaged_backup_is_refused(run, fake, tmp_path, data, damage, sentence) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    damage(tmp_path / "backups" / NAME)
+    result = restored(run, fake, tmp_path, "empty")
+    assert result["msg"].startswith("Nothing was restored:") and sentence in result["msg"] and not (tmp_path / "empty").exists()
+
+
+def test_a_backup_of_another_cluster_is_refused(run, fake, tmp_path, data) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    assert "is a backup of the cluster physics, and this one is biology" in restored(run, fake, tmp_path, "empty", cluster="biology")["msg"]
+
+
+@pytest.mark.parametrize("name", ["../etc/passwd", "version-2/../x", "version-2/data", "/version-2/log.1", "other/log.1"])
+def test_an_archive_with_other_files_is_refused(run, fake, tmp_path, data, name) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    place = tmp_path / "backups" / NAME
+    with tarfile.open(place / backup.ZOOKEEPER, "w:gz") as tar:
+        entry = tarfile.TarInfo(name)
+        entry.size = 1
+        tar.addfile(entry, io.BytesIO(b"x"))
+    manifest = json.loads((place / backup.MANIFEST).read_text(encoding="utf-8"))
+    manifest["files"] = {backup.ZOOKEEPER: backup.digest(str(place / backup.ZOOKEEPER))}
+    (place / backup.MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    assert "which is no file of ZooKeeper's data" in restored(run, fake, tmp_path, "empty")["msg"]
+    assert not (tmp_path / "empty/version-2").exists()
+
+
+def test_a_host_without_data_is_one_sentence(run, tmp_path) -> None:
+    (tmp_path / "none/version-2").mkdir(parents=True)
+    result = saved(run, tmp_path, zookeeper=str(tmp_path / "none"))
+    assert "has no snapshot that was written to its end" in result["msg"] and list((tmp_path / "backups").iterdir()) == []
+
+
+def test_the_archive_of_marathon_is_moved_into_the_backup(run, tmp_path) -> None:
+    archive = tmp_path / "written.tar"
+    with tarfile.open(archive, "w") as tar:
+        entry = tarfile.TarInfo("category/key")
+        entry.size = 3
+        tar.addfile(entry, io.BytesIO(b"app"))
+    assert saved(run, tmp_path, marathon=str(archive))["files"] == [backup.MARATHON, backup.MANIFEST]
+    assert not archive.exists() and (tmp_path / "backups" / NAME / backup.MARATHON).exists()
+
+
+def test_half_an_archive_of_marathon_is_no_backup(run, tmp_path) -> None:
+    (tmp_path / "half.tar").write_bytes(b"no archive")
+    assert "half" not in saved(run, tmp_path, marathon=str(tmp_path / "half.tar")).get("files", [])
+    assert (tmp_path / "half.tar").exists()
+
+
+def test_old_backups_are_removed() -> None:
+    names = ["20261121T150000Z", "20261120T150000Z", "20261122T150000Z", "lost+found"]
+    assert backup.superfluous(names, 2) == ["20261120T150000Z"]
+    assert backup.superfluous(names, 0) == []
+
+
+class Asked:
+    """A Marathon that leads again at the third question after it gave its lead up."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.away = 0
+
+    def ask(self, path: str, method: str = "GET") -> t.Any:
+        self.asked.append((method, path))
+        if method == "DELETE":
+            self.away = 2
+        elif self.away:
+            self.away -= 1
+            raise Refused("Marathon refuses GET /v2/leader with 503.")
+        return (
+            {"leader": "m2:8443"}
+            if path == "/v2/leader"
+            else {"apps": [1, 2]}
+            if path == "/v2/apps"
+            else {"message": "Leadership abdicated"}
+        )
+
+
+@pytest.fixture
+def marathon(monkeypatch) -> Asked:
+    known = Asked()
+    monkeypatch.setattr(mesos_marathon_state, "Marathon", lambda *_files: known)
+    monkeypatch.setattr(mesos_marathon_state, "POLL", 0.0)
+    monkeypatch.setattr(mesos_marathon_state, "DELAY", 0.0)
+    return known
+
+
+@pytest.mark.parametrize(("state", "key"), [("saved", "backup"), ("restored", "restore")])
+def test_marathon_is_asked_and_waited_for(run, marathon, state, key) -> None:
+    result = run(mesos_marathon_state, state=state, path="/var/lib/marathon/backup/a.tar")
+    assert result["changed"] and result["leader"] == "m2:8443" and result["applications"] == {"before": 2, "after": 2}
+    assert ("DELETE", f"/v2/leader?{key}=file%3A%2F%2F%2Fvar%2Flib%2Fmarathon%2Fbackup%2Fa.tar") in marathon.asked
+
+
+def test_marathon_is_not_asked_in_check_mode(run, marathon) -> None:
+    run(mesos_marathon_state, state="saved", path="/a.tar", _ansible_check_mode=True)
+    assert not [one for one in marathon.asked if one[0] == "DELETE"]
+
+
+def test_a_marathon_that_does_not_come_back_is_one_sentence(run, marathon) -> None:
+    marathon.away = 10**6
+    assert run(mesos_marathon_state, state="saved", path="/a.tar", wait=0)["msg"].startswith(
+        "No Marathon leads after 0 s: Marathon refuses"
+    )
+
+
+def test_where_marathon_is(tmp_path) -> None:
+    (tmp_path / "arguments").write_text("--disable_http\n--ha\n--hostname m1\n--https_port 8444\n", encoding="utf-8")
+    assert url_of(marathon_api.read(str(tmp_path / "arguments"), marathon_api.FLAG)) == "https://m1:8444"
+    assert url_of({"hostname": "m1", "http_port": "8081"}) == "http://m1:8081"
+    (tmp_path / "environment").write_text("# Made\nJAVA_OPTS='-Xmx1m'\n", encoding="utf-8")
+    with pytest.raises(Refused, match="has no account of Marathon"):
+        marathon_api.Marathon(str(tmp_path))
+    (tmp_path / "environment").write_text("MESOSPHERE_HTTP_CREDENTIALS='marathon:a-secret-0123456789'\n", encoding="utf-8")
+    with pytest.raises(Refused, match=r"ca.pem can't be read \(No such file"):
+        marathon_api.Marathon(str(tmp_path))

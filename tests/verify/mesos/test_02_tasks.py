@@ -1,0 +1,100 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks of Marathon and Chronos: each opens the GPU that it was given, and no other."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from local import Cluster
+from mesos_site import app, ask, sandbox, start, tasks, until
+
+pytestmark = pytest.mark.usefixtures("clean")
+# A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
+LOOK = (
+    "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); "
+    "case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
+)
+STAY = "; id -un; sleep 600"
+
+
+def devices(text: str) -> list[str]:
+    """Whether each GPU of the host opened."""
+    return [line.split()[1] for line in text.splitlines() if line.startswith("/dev/nvidia")]
+
+
+def looked(cluster: Cluster, task: dict) -> str:
+    return str(until(lambda: sandbox(cluster, task), lambda seen: "nobody" in seen, 20))
+
+
+def test_a_task_opens_its_gpu_alone(cluster: Cluster) -> None:
+    (task,) = start(cluster, app("one", LOOK + STAY, gpus=1, constraints=[["hostname", "LIKE", "gpu1"]]))
+    seen = looked(cluster, task)
+    assert sorted(devices(seen)) == ["no", "yes"] and "nobody" in seen
+
+
+def test_a_task_without_gpus_opens_none_and_goes_to_no_gpu(cluster: Cluster) -> None:
+    """Marathon's gpu_scheduling_behavior is restricted, and all agents here have GPUs."""
+    done = ask(cluster, "marathon", "/v2/apps", app("none", LOOK + STAY))
+    assert done.status == 201
+    time.sleep(10)
+    assert tasks(cluster, "none") == []
+
+
+def test_more_than_there_are_wait(cluster: Cluster) -> None:
+    start(cluster, app("all", "sleep 600", gpus=1, instances=3))
+    assert ask(cluster, "marathon", "/v2/apps", app("late", "sleep 600", gpus=1)).status == 201
+    time.sleep(8)
+    assert tasks(cluster, "late") == []
+    queue = ask(cluster, "marathon", "/v2/queue").content["queue"]
+    assert [one["app"]["id"] for one in queue] == ["/late"]
+    assert ask(cluster, "master", "/metrics/snapshot").content["master/gpus_used"] == 3
+    assert ask(cluster, "marathon", "/v2/apps/all?force=true", {"instances": 2}, "PUT").status == 200
+    until(lambda: tasks(cluster, "late"), lambda seen: len(seen) == 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"container": {"type": "DOCKER", "docker": {"image": "debian"}}}, 422),
+        ({"gpus": 0.5}, 422),
+        ({"gpus": -1}, 422),
+    ],
+)
+def test_what_can_never_run_is_refused_at_once(cluster: Cluster, change: dict, status: int) -> None:
+    assert ask(cluster, "marathon", "/v2/apps", {**app("wrong", "true", gpus=1), **change}).status == status
+
+
+def test_a_task_of_root_does_not_run(cluster: Cluster) -> None:
+    assert ask(cluster, "marathon", "/v2/apps", {**app("root", "id -un; sleep 60", gpus=1), "user": "root"}).status == 201
+    time.sleep(6)
+    assert tasks(cluster, "root") == []
+    assert cluster.run("gpu1", "pgrep -u root -f 'sleep 60'").returncode != 0
+
+
+def test_chronos_runs_a_job_with_a_gpu(cluster: Cluster) -> None:
+    job = {
+        "name": "batch",
+        "command": f"{LOOK}; id -un",
+        "schedule": "R1//PT24H",
+        "cpus": 0.1,
+        "mem": 32,
+        "gpus": 1,
+        "runAsUser": "nobody",
+        "owner": "ada@site.test",
+    }
+    done = ask(cluster, "chronos", "/v1/scheduler/iso8601", job)
+    assert done.status == 204, done.text
+
+    def ended() -> dict:
+        (found,) = ask(cluster, "chronos", "/v1/scheduler/jobs/search?name=batch").content
+        return dict(found)
+
+    until(ended, lambda seen: seen["successCount"] == 1, 90)
+    wrote = "".join(
+        cluster.run(host, "find /var/lib/mesos/agent/slaves -path '*batch*' -name stdout -exec cat {} +").stdout
+        for host in ("gpu1", "gpu2")
+    )
+    assert devices(wrote).count("yes") == 1 and "nobody" in wrote
+    assert ask(cluster, "chronos", "/v1/scheduler/job/batch", method="DELETE").status == 204

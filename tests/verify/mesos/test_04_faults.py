@@ -1,0 +1,84 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What is killed comes back: a leader, a server of ZooKeeper, an agent with a task, a run of the playbook."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from local import Cluster, changed
+from mesos_site import AGENTS, MASTERS, agent, app, ask, leader, start, state, tasks, until
+
+PLAYBOOK = "playbooks/mesos.yml"
+pytestmark = pytest.mark.usefixtures("clean")
+
+
+def all_there(cluster: Cluster, host: str = "m1") -> None:
+    until(lambda: {one["hostname"] for one in state(cluster, host)["slaves"] if one["active"]}, lambda seen: seen == set(AGENTS), 90)
+
+
+def test_another_master_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
+    (task,) = start(cluster, app("stays", "sleep 600", gpus=1))
+    first = leader(cluster)
+    other = next(host for host in MASTERS if host != first)
+    cluster.out(first, "systemctl kill --signal=SIGKILL mesos-master")
+    second = until(lambda: state(cluster, other), lambda seen: bool(seen.get("leader_info")), 60)["leader_info"]["hostname"]
+    assert second in MASTERS
+    all_there(cluster, other)
+    assert [one["id"] for one in tasks(cluster, "stays")] == [task["id"]]
+    cluster.until(first, "systemctl is-active mesos-master", "active")
+
+
+def test_a_cluster_serves_with_one_server_of_zookeeper_less(cluster: Cluster) -> None:
+    cluster.out("m3", "systemctl stop zookeeper")
+    try:
+        start(cluster, app("meanwhile", "sleep 600", gpus=1))
+    finally:
+        cluster.out("m3", "systemctl start zookeeper")
+    cluster.until("m3", "echo mntr | timeout 5 bash -c 'exec 3<>/dev/tcp/m3/2181; cat >&3; cat <&3'", "zk_server_state", 60)
+
+
+def test_another_marathon_leads_when_the_leader_is_killed(cluster: Cluster) -> None:
+    (task,) = start(cluster, app("stays", "sleep 600", gpus=1))
+    first = ask(cluster, "marathon", "/v2/leader").content["leader"].split(":")[0]
+    other = next(host for host in MASTERS if host != first)
+    cluster.out(first, "systemctl kill --signal=SIGKILL marathon")
+
+    def seen() -> list[str]:
+        return [one["id"] for one in ask(cluster, "marathon", "/v2/apps/stays/tasks", host=other).content.get("tasks", [])]
+
+    until(seen, lambda found: found == [task["id"]], 90)
+    cluster.until(first, "systemctl is-active marathon", "active")
+
+
+def test_a_task_outlives_its_agent(cluster: Cluster) -> None:
+    (task,) = start(cluster, app("stays", "sleep 600", gpus=1))
+    before = agent(cluster, task["host"])["id"]
+    cluster.out(task["host"], "systemctl kill --signal=SIGKILL --kill-whom=main mesos-agent")
+    cluster.until(task["host"], "systemctl is-active mesos-agent", "active", 60)
+    all_there(cluster)
+    assert agent(cluster, task["host"])["id"] == before
+    assert [one["id"] for one in tasks(cluster, "stays")] == [task["id"]]
+    assert cluster.run(task["host"], "pgrep -f 'sleep 600'").returncode == 0
+
+
+def test_a_run_of_one_host_changes_nothing(cluster: Cluster) -> None:
+    for host in ("gpu1", "m2", "lb"):
+        assert changed(cluster.playbook(PLAYBOOK, "--limit", host)) == [], host
+
+
+def test_runs_that_are_killed_are_completed_by_the_next(cluster: Cluster) -> None:
+    seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
+    print(f"KILL_SEED={seed}")
+    chance = random.Random(seed)
+    for number in range(5):
+        wanted = {"mesos_agent_attributes": {"rack": f"r{number}"}, "marathon_lb_last_port": 20001 + number, "mesos_agent_wait": 1}
+        print(f"killed at {cluster.killed_playbook(PLAYBOOK, chance, 60, variables=wanted)}")
+        cluster.playbook(PLAYBOOK, variables=wanted)
+        assert changed(cluster.playbook(PLAYBOOK, variables=wanted)) == []
+        all_there(cluster)
+        assert agent(cluster, "gpu1")["attributes"]["rack"] == f"r{number}"
+    cluster.playbook(PLAYBOOK)
+    all_there(cluster)
