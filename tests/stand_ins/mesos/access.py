@@ -120,9 +120,11 @@ def approved(acls: dict[str, Any] | None, action: str, principal: str | None, va
 
 
 def acls_of(text: str | None) -> dict[str, Any] | None:
-    """ACLs of the flag --acls, whose text was read already; an unknown key is refused."""
+    """ACLs of the flag --acls: JSON, or the path of a file."""
     if text is None:
         return None
+    if text.startswith("/"):
+        text = Path(text).read_text(encoding="utf-8")
     try:
         value = json.loads(text)
     except ValueError as error:
