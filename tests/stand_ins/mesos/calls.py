@@ -10,7 +10,8 @@ from typing import Any
 
 import resources as amounts
 from access import approved
-from cluster import ENDED, Agent, Cluster, Framework, status
+from cluster import Cluster
+from parts import ENDED, Agent, Framework, status
 from web import Failure
 
 # A stand-in's agents have neither a Docker daemon nor an image store.
@@ -73,7 +74,12 @@ def accept(cluster: Cluster, framework: Framework, body: dict[str, Any]) -> None
             wanted = amounts.from_json(info.get("resources", []))
             problem = refused(cluster, framework, info, wanted)
             if not taken or not taken[0][0].active or taken[0][0].deactivated:
-                tell(framework, info, "TASK_DROPPED" if framework.can("PARTITION_AWARE") else "TASK_LOST", "Task launched with invalid offers")
+                tell(
+                    framework,
+                    info,
+                    "TASK_DROPPED" if framework.can("PARTITION_AWARE") else "TASK_LOST",
+                    "Task launched with invalid offers",
+                )
             elif problem:
                 tell(framework, info, "TASK_ERROR", problem)
             elif not amounts.fits(wanted, rest):
@@ -118,7 +124,13 @@ def launch(agent: Agent, framework: Framework, info: dict[str, Any], wanted: amo
 
 def tell(framework: Framework, info: dict[str, Any], state: str, message: str) -> None:
     """An update that the master itself sends; it needs no acknowledgement."""
-    task = {"task_id": info["task_id"]["value"], "state": state, "message": message, "timestamp": time.time(), "reason": "REASON_TASK_INVALID"}
+    task = {
+        "task_id": info["task_id"]["value"],
+        "state": state,
+        "message": message,
+        "timestamp": time.time(),
+        "reason": "REASON_TASK_INVALID",
+    }
     update = {**status(task, info.get("agent_id", {}).get("value", "")), "source": "SOURCE_MASTER"}
     update.pop("uuid")
     framework.events.append({"type": "UPDATE", "update": {"status": update}})

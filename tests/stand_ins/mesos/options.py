@@ -38,7 +38,9 @@ def fetched(name: str, value: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise Refused(f"Failed to load flag '{name}': Failed to load value '{value}': Error reading file '{path}': {error.strerror}") from error
+        raise Refused(
+            f"Failed to load flag '{name}': Failed to load value '{value}': Error reading file '{path}': {error.strerror}"
+        ) from error
 
 
 def mesos(program: str, arguments: list[str], environment: dict[str, str]) -> Values:
@@ -122,7 +124,9 @@ def scallop(program: str, flags: str, arguments: list[str]) -> Values:
         elif equals or (rest and not rest[0].startswith("--")):
             values[name] = text if equals else rest.pop(0)
         else:
-            raise Refused(f"[scallop] Error: Bad arguments for option '{name}': '' - you should provide exactly one argument for this option")
+            raise Refused(
+                f"[scallop] Error: Bad arguments for option '{name}': '' - you should provide exactly one argument for this option"
+            )
     for name in REQUIRED.get(program, []):
         if name not in values:
             raise Refused(f"[scallop] Error: Required option '{name}' not found")
