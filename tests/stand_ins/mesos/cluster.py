@@ -176,7 +176,7 @@ class Cluster:
         self.changed.notify_all()
 
     def rescind(self, applies: Callable[[tuple[str, str, amounts.Resources, float]], bool]) -> None:
-        for key in [key for key, offer in self.offers.items() if applies(offer)]:
+        for key in [key for key, entry in self.offers.items() if applies(entry)]:
             framework = self.frameworks.get(self.offers.pop(key)[1])
             if framework:
                 framework.events.append({"type": "RESCIND", "rescind": {"offer_id": {"value": key}}})
