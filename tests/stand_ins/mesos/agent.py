@@ -24,7 +24,7 @@ from options import Refused, Values, is_set, mesos, seconds
 from tasks import Task, hierarchy
 from web import Failure, call, libprocess, serve
 
-INCOMPATIBLE = """Failed to perform recovery: Incompatible agent info detected. 
+INCOMPATIBLE = """Failed to perform recovery: Incompatible agent info detected.
 ------------------------------------------------------------
 Old agent info:
 {old}
@@ -102,9 +102,8 @@ class Agent:
             if isolator in names or "cgroups/all" in names:
                 path = hierarchy(controller, mounts)
                 if path is None:
-                    raise Refused(
-                        f"{start}Failed to create isolator '{isolator}': The '{controller}' subsystem is not enabled by the kernel"
-                    )
+                    problem = f"The '{controller}' subsystem is not enabled by the kernel"
+                    raise Refused(f"{start}Failed to create isolator '{isolator}': {problem}")
                 found[controller] = path
         return found
 
@@ -197,11 +196,7 @@ class Agent:
             body["forgotten"] = list(self.forgotten)
         answer = self.ask("/stand_in/report", body, 20)
         if answer and answer["id"] != self.id:
-            print(
-                f"Registered with master {self.leader['pid'] if self.leader else ''}; given agent ID {answer['id']}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"Registered with the leading master; given agent ID {answer['id']}", file=sys.stderr, flush=True)
             self.id = answer["id"]
             self.checkpoint()
         elif answer:
@@ -243,12 +238,8 @@ class Agent:
 
     def launch(self, record: dict[str, Any]) -> None:
         """Give a task its GPUs and start it."""
-        taken = {
-            index
-            for task in self.tasks.values()
-            if task.record["state"] in ("TASK_RUNNING", "TASK_STAGING")
-            for index in task.record["gpus"]
-        }
+        running = [task.record for task in self.tasks.values() if task.record["state"] in ("TASK_RUNNING", "TASK_STAGING")]
+        taken = {index for known in running for index in known["gpus"]}
         free = [index for index in self.indices if index not in taken]
         wanted = int(record["resources"].get("gpus", 0))
         container = str(uuid.uuid4())

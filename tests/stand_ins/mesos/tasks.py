@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pwd
 import shutil
@@ -51,13 +53,9 @@ class Task:
 
     @classmethod
     def load(cls, folder: Path) -> Task:
-        import json
-
         return cls(folder, json.loads((folder / "task.json").read_text(encoding="utf-8")))
 
     def save(self) -> None:
-        import json
-
         new = self.folder / "task.json.new"
         new.write_text(json.dumps(self.record), encoding="utf-8")
         new.replace(self.folder / "task.json")
@@ -93,14 +91,11 @@ class Task:
                 # Mesos adds 32 MB for the executor, which the wrapper stands for.
                 limit = int((self.record["resources"].get("mem", 32.0) + 32) * 2**20)
                 (group / "memory.limit_in_bytes").write_text(str(limit), encoding="ascii")
+        groups = " ".join(self.record["groups"])
+        mine = {"GROUPS_OF_TASK": groups, "EXIT_FILE": str(self.folder / "exit"), "ACCOUNT": account.pw_name}
         process = subprocess.Popen(
             ["/bin/sh", "-c", WRAPPER, self.record["text"]],
-            env={
-                **environment,
-                "GROUPS_OF_TASK": " ".join(self.record["groups"]),
-                "EXIT_FILE": str(self.folder / "exit"),
-                "ACCOUNT": account.pw_name,
-            },
+            env={**environment, **mine},
             cwd=sandbox,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
@@ -140,11 +135,9 @@ class Task:
             return False
         if self.kill_at and time.time() >= self.kill_at:
             self.signal(signal.SIGKILL)
-        try:
-            # Its own child, unless the agent was started again.
+        # It is no child any more if the agent was started again.
+        with contextlib.suppress(ChildProcessError):
             os.waitpid(self.record["pid"], os.WNOHANG)
-        except ChildProcessError:
-            pass
         exit_file = self.folder / "exit"
         alive = Path(f"/proc/{self.record['pid']}").exists()
         if not exit_file.exists() and alive:
@@ -158,12 +151,8 @@ class Task:
                 # Killed processes need a moment. What is left is an empty group.
                 continue
         if self.record.get("killed"):
-            gone = self.record.get("gone")
-            self.update(
-                "TASK_GONE_BY_OPERATOR" if gone else "TASK_KILLED",
-                self.record.get("why", ""),
-                self.record.get("because", "REASON_TASK_KILLED_DURING_LAUNCH"),
-            )
+            state = "TASK_GONE_BY_OPERATOR" if self.record.get("gone") else "TASK_KILLED"
+            self.update(state, self.record.get("why", ""), self.record.get("because", "REASON_COMMAND_EXECUTOR_FAILED"))
         elif code == 0:
             self.update("TASK_FINISHED")
         else:
