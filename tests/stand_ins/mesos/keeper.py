@@ -84,7 +84,12 @@ class Keeper:
 
     def members(self, folder: str, marked: str) -> list[str]:
         """Names of the candidates in a folder, the leader first: the lowest number leads."""
-        names = [name for name in self.client.get_children(folder) if marked in name]
+        from kazoo.exceptions import NoNodeError
+
+        try:
+            names = [name for name in self.client.get_children(folder) if marked in name]
+        except NoNodeError:
+            names = []
         return sorted(names, key=lambda name: name[-10:])
 
     def watch(self, folder: str, marked: str, changed: Callable[[str | None], None]) -> None:
