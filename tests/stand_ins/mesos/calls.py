@@ -165,10 +165,13 @@ def acknowledge(cluster: Cluster, body: dict[str, Any]) -> None:
 
 def reconcile(cluster: Cluster, framework: Framework, wanted: list[dict[str, Any]]) -> None:
     """Tell the states of tasks: of all that are known, or of those that are named."""
-    names = [entry["task_id"]["value"] for entry in wanted]
+    # Of an agent that has not registered at a new leader yet nothing is said.
+    missing = set(cluster.registry["agents"]) - set(cluster.agents)
+    awaited = [entry["task_id"]["value"] for entry in wanted if entry.get("agent_id", {}).get("value") in missing]
+    names = [entry["task_id"]["value"] for entry in wanted if entry["task_id"]["value"] not in awaited]
     for agent in cluster.agents.values():
         for task in agent.tasks.values():
-            if task["framework_id"] == framework.id and (not names or task["task_id"] in names):
+            if task["framework_id"] == framework.id and (not wanted or task["task_id"] in names):
                 answer = {**status(task, agent.id), "source": "SOURCE_MASTER", "reason": "REASON_RECONCILIATION"}
                 framework.events.append({"type": "UPDATE", "update": {"status": {**answer, "uuid": answer["uuid"] or str(uuid.uuid4())}}})
     for name in names:
