@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
 PLUGINS = ROOT / "plugins"
 # The folders of managers, below module_utils and plugin_utils.
-OF_MANAGERS = ("_mesos", *(f"_{manager.name}" for manager in MANAGERS))
+OF_MANAGERS = tuple(f"_{manager.name}" for manager in MANAGERS)
 # What one manager may know of others: the settings of accounts end in SLURM's policy.
 KNOWN = {("_iam", "_slurm")}
 

@@ -17,6 +17,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes i
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy as kubernetes_policy
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy_settings, vendor_plugins
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import settings as kubernetes_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import settings as mesos_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import plan as opennebula_plan
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation as openstack_federation
@@ -48,6 +49,7 @@ MAPS = {
     *("openstack_cloud_physical_networks", "openstack_control_plane_secrets", "openstack_network_physical_networks"),
     *("openstack_database_accounts", "openstack_database_passwords", "openstack_messaging_passwords"),
     *("nova_lxd_physical_networks", "nova_lxd_settings", "openstack_linuxbridge_physical_networks"),
+    *("mesos_agent_attributes", "mesos_agent_resources", "mesos_cluster_zookeeper_ids"),
 }
 USER = [*limits.keys(limits.GROUP), "per_job"]
 PER_JOB = limits.keys(limits.JOB)
@@ -108,6 +110,11 @@ KNOWN: dict[tuple[str, ...], t.Collection[str]] = {
     ("kubernetes_cluster_bindings",): kubernetes_access.BINDING_KEYS,
     ("kubernetes_cluster_user_token",): kubernetes_access.TOKEN_KEYS,
     ("kubernetes_cluster_user_token", "exec"): kubernetes_access.EXEC_KEYS,
+    ("mesos_cluster_mesos_source",): mesos_settings.SOURCE_KEYS,
+    ("mesos_cluster_marathon_source",): mesos_settings.SOURCE_KEYS,
+    ("mesos_cluster_chronos_source",): mesos_settings.SOURCE_KEYS,
+    ("mesos_cluster_secrets",): mesos_settings.SECRETS,
+    ("mesos_cluster_ports",): mesos_settings.PORTS,
     ("openstack_cloud_settings",): openstack_settings.CONFIGURED,
     ("openstack_cloud_projects",): openstack_objects.KEYS["projects"],
     ("openstack_cloud_projects", "limits"): openstack_objects.LIMIT_KEYS,

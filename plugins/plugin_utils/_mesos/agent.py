@@ -2,16 +2,18 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Mesos agent flags computed from the accelerator model.
+"""Mesos agent flags computed from the accelerator model, and the environment of an agent. Each variable MESOS_X is the flag --x.
 
-Sources: attributes-resources.md of Mesos (syntax) and its GPU allocator (allocator.cpp): the agent takes ``--resources``
-with ``gpus`` only together with ``--nvidia_gpu_devices`` of as many NVML indices, and hands out whole NVIDIA GPUs.
+Sources of the flags: tests/data/mesos. Those of the values: attributes-resources.md of Mesos (syntax) and its GPU allocator
+(allocator.cpp): the agent takes ``--resources`` with ``gpus`` only together with ``--nvidia_gpu_devices`` of as many NVML
+indices, and hands out whole NVIDIA GPUs.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import (
@@ -21,6 +23,16 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
     schedulable,
     units,
 )
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos.master import FOLDER, PROGRAMS, tls_environment
+
+# In the order in which the agent makes them. Of GPUs, the isolator asks for cgroups/devices and filesystem/linux.
+ISOLATION = (
+    *("filesystem/linux", "docker/runtime", "volume/sandbox_path", "cgroups/cpu", "cgroups/mem", "cgroups/devices"),
+    *("disk/du", "namespaces/pid", "linux/capabilities", "posix/rlimits"),
+)
+GPU_ISOLATION = "gpu/nvidia"
+# A change of one of these makes another agent: the present one would not start again with its tasks.
+IDENTITY = ("MESOS_RESOURCES", "MESOS_ATTRIBUTES", "MESOS_NVIDIA_GPU_DEVICES", "MESOS_HOSTNAME", "MESOS_PORT")
 
 # The grammar of an attribute's text.
 _NOT_IN_TEXT = re.compile(r"[^a-zA-Z0-9_/.-]+")
@@ -63,6 +75,108 @@ def attributes(accelerators: Sequence[Accelerator]) -> str:
         counts[unit.type] = counts.get(unit.type, 0) + 1
     pairs.extend(f"gpus_{name}:{count}" for name, count in sorted(counts.items()))
     return ";".join(pairs)
+
+
+def gpu_flags(present: Sequence[Accelerator], mine: Collection[str], lost: int = 0) -> dict[str, str]:
+    """The flags that offer those of the host's GPUs that Mesos owns.
+
+    A lost GPU has a number that NVML does not give: an agent that starts without it ends with an error, and no other GPU is taken for it.
+
+    :arg present: all accelerators of the host, as NVML counts those of other managers, too.
+    :arg mine: the PCI addresses that Mesos owns.
+    """
+    seen = _seen_by_nvml(present)
+    indices = [str(number) for number, one in enumerate(seen) if one.get("pci_address") in mine and _is_whole(one)]
+    indices += [str(len(seen) + number) for number in range(lost)]
+    return {"resources": f"gpus:{len(indices)}", "nvidia_gpu_devices": ",".join(indices)} if indices else {}
+
+
+def whole(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
+    """Those of the accelerators that Mesos can offer: NVIDIA's GPUs that are not divided, by PCI address."""
+    return [accelerator for accelerator in _seen_by_nvml(accelerators) if _is_whole(accelerator)]
+
+
+def memory_mib(total: int, reserved: int) -> int:
+    """What tasks may have of the host's memory, rounded so that it is the same after a boot with another kernel."""
+    left = total - reserved if total > 2 * reserved else total // 2
+    return left // 64 * 64
+
+
+def environment(own: Mapping[str, Any], cluster: Mapping[str, Any], gpus: Mapping[str, str], gpu_attributes: str) -> dict[str, str]:
+    """The environment of an agent, without a secret.
+
+    :arg own: of the host: name, address, cpus, memory_mib, and the variables of the role mesos_agent without their prefix.
+    :arg cluster: port, tls and url, the address of the masters in ZooKeeper.
+    :arg gpus: as gpu_flags gives them.
+    """
+    resources = {"cpus": own["cpus"], "mem": own["memory_mib"], **own["resources"]}
+    parts = [f"{name}:{value}" for name, value in resources.items() if value] + ([gpus["resources"]] if gpus else [])
+    attributes = [f"{name}:{value}" for name, value in own["attributes"].items()] + ([gpu_attributes] if gpu_attributes else [])
+    capabilities = json.dumps({"capabilities": list(own["capabilities"])})
+    return {
+        "MESOS_MASTER": str(cluster["url"]),
+        "MESOS_WORK_DIR": "/var/lib/mesos/agent",
+        "MESOS_RUNTIME_DIR": "/var/run/mesos",
+        "MESOS_HOSTNAME": str(own["name"]),
+        "MESOS_IP": str(own["address"]),
+        "MESOS_PORT": str(cluster["port"]),
+        "MESOS_CREDENTIAL": f"file://{FOLDER}/agent_credential.json",
+        "MESOS_AUTHENTICATE_HTTP_READONLY": "true",
+        "MESOS_AUTHENTICATE_HTTP_READWRITE": "true",
+        "MESOS_HTTP_CREDENTIALS": f"file://{FOLDER}/http_credentials.json",
+        "MESOS_ACLS": f"file://{FOLDER}/acls.json",
+        "MESOS_CONTAINERIZERS": ",".join(own["containerizers"]),
+        "MESOS_LAUNCHER": "linux",
+        "MESOS_LAUNCHER_DIR": f"{PROGRAMS}/libexec/mesos",
+        "MESOS_IMAGE_PROVIDERS": "docker",
+        # The default is below /tmp.
+        "MESOS_DOCKER_STORE_DIR": "/var/lib/mesos/store/docker",
+        "MESOS_ISOLATION": ",".join([*ISOLATION, *own["isolation"], *([GPU_ISOLATION] if gpus else [])]),
+        "MESOS_CGROUPS_ENABLE_CFS": "true",
+        "MESOS_ENFORCE_CONTAINER_DISK_QUOTA": "true",
+        "MESOS_SWITCH_USER": "true",
+        "MESOS_EFFECTIVE_CAPABILITIES": capabilities,
+        "MESOS_BOUNDING_CAPABILITIES": capabilities,
+        # Images are fetched before a task counts as started.
+        "MESOS_EXECUTOR_REGISTRATION_TIMEOUT": "10mins",
+        "MESOS_RECONFIGURATION_POLICY": "equal",
+        "MESOS_SYSTEMD_ENABLE_SUPPORT": "true" if own["systemd"] else "false",
+        **({"MESOS_RESOURCES": ";".join(parts)} if parts else {}),
+        **({"MESOS_NVIDIA_GPU_DEVICES": gpus["nvidia_gpu_devices"]} if gpus else {}),
+        **({"MESOS_ATTRIBUTES": ";".join(attributes)} if attributes else {}),
+        **({"MESOS_ALLOWED_DEVICES": allowed_devices(own["devices"])} if own["devices"] else {}),
+        **({"MESOS_DOCKER_REGISTRY": str(own["docker_registry"])} if own["docker_registry"] else {}),
+        **({"MESOS_DOCKER_CONFIG": f"{FOLDER}/docker_config.json"} if own["docker_config"] else {}),
+        **(_with_tls(str(own["address"])) if cluster["tls"] else {}),
+    }
+
+
+def _with_tls(address: str) -> dict[str, str]:
+    """Executors speak with the agent by a socket and a token, so that no key need be readable by tasks."""
+    return {
+        **tls_environment(address),
+        "MESOS_HTTP_COMMAND_EXECUTOR": "true",
+        "MESOS_HTTP_EXECUTOR_DOMAIN_SOCKETS": "true",
+        "MESOS_AUTHENTICATE_HTTP_EXECUTORS": "true",
+        "MESOS_JWT_SECRET_KEY": f"{FOLDER}/jwt_secret_key",
+    }
+
+
+def allowed_devices(paths: Sequence[str]) -> str:
+    """Devices that all tasks may open, such as InfiniBand's, as the flag wants them."""
+    access = {"read": True, "write": True, "mknod": False}
+    return json.dumps({"allowed_devices": [{"device": {"path": path}, "access": access} for path in paths]})
+
+
+def identity_changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
+    """The flags whose change makes another agent, one sentence each; none where the host has no agent yet."""
+    if not present:
+        return []
+    return [
+        f"--{name[len('MESOS_') :].lower()} is {present.get(name, 'not set')} and becomes {wanted.get(name, 'not set')}"
+        for name in IDENTITY
+        if present.get(name) != wanted.get(name)
+    ]
 
 
 def _seen_by_nvml(accelerators: Sequence[Accelerator]) -> list[Accelerator]:

@@ -1,0 +1,290 @@
+#!/usr/bin/python
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""Keep new tasks from an agent of Mesos and wait for those that run there."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesos_agent_hold
+version_added: 0.1.0
+short_description: Keep new tasks from an agent of Mesos and wait for those that run there
+author: deephdc.accelerators contributors (@deephdc)
+description:
+  - Deactivates an agent by the leader of the masters, so that it is offered to no framework, and waits for its tasks.
+    Or reactivates an agent that was deactivated before.
+  - No task is ended unless O(end_tasks) asks for it.
+  - Mesos keeps no reason of that. What a run remembers of it on the agent's host is given in O(recorded), and is RV(record) afterwards.
+  - Runs on a host that reaches the masters and has the operator's secret, such as a master.
+attributes:
+  check_mode:
+    description: Predicts the change and reads which tasks run there. Does not wait.
+    support: full
+  diff_mode:
+    description: Shows the state of the agent and what is remembered of it.
+    support: full
+options:
+  masters:
+    description: Addresses of all masters, with their ports.
+    type: list
+    elements: str
+    required: true
+  names:
+    description: Addresses by host name, for names that the resolver does not know.
+    type: dict
+    default: {}
+  ca:
+    description: Path of the certificate of the masters' authority. Empty means that they speak plain HTTP.
+    type: str
+    default: ""
+  credentials:
+    description: Path of a file of credentials as Mesos reads it, which root alone may read.
+    type: path
+    default: /etc/mesos/credentials.json
+  principal:
+    description: Whose secret of it is used.
+    type: str
+    default: operator
+  name:
+    description: What Mesos calls the agent's host.
+    type: str
+    required: true
+  port:
+    description: The agent's port.
+    type: int
+    default: 5051
+  state:
+    description:
+      - A V(held) agent gets no new tasks.
+      - A V(released) agent gets them again if it was deactivated with the same O(mark).
+    type: str
+    choices: [held, released]
+    required: true
+  mark:
+    description:
+      - Whose hold it is. V(held) is the role gpu_hold's, V(drained) an administrator's by the playbook mesos_drain, V(lost) that of a
+        host that has lost a GPU, by the playbook mesos.
+      - An agent has one of them. One that is held with another mark stays so; only V(lost) gives way.
+    type: str
+    choices: [held, drained, lost]
+    default: held
+  reason:
+    description:
+      - Why it is held, one line. Needed for V(held).
+      - With O(mark=held) it must begin with C(gpu_hold:). With others, the mark is written before it.
+      - An agent that is held already with this mark keeps its reason.
+    type: str
+  recorded:
+    description: What is remembered of the agent on its host, as RV(record) was.
+    type: str
+    default: ""
+  unfit:
+    description: >-
+      With O(state=released) and O(mark=drained), what is wrong with the host; it is not given back then. Words that follow "because".
+    type: str
+    default: ""
+  tasks:
+    description: >-
+      Which tasks are waited for, V(all), those with V(gpus), or V(none). Which task has which GPU, Mesos does not say.
+    type: str
+    choices: [all, gpus, none]
+    default: all
+  end_tasks:
+    description: >-
+      Whether the agent is drained, which ends its tasks. Marathon starts its own on other agents; a job of Chronos is lost.
+    type: bool
+    default: false
+  grace:
+    description: With O(end_tasks), the seconds that a task gets at most to end by itself.
+    type: int
+    default: 600
+  wait:
+    description: Seconds to wait until none of these tasks runs there; 0 does not wait.
+    type: float
+    default: 0.0
+  patience:
+    description: Seconds in which the masters must have a leader.
+    type: float
+    default: 60.0
+"""
+
+EXAMPLES = r"""
+- name: Keep new tasks from an agent, and wait an hour for those that run there
+  deephdc.accelerators.mesos_agent_hold:
+    masters: ["192.0.2.1:5050", "192.0.2.2:5050", "192.0.2.3:5050"]
+    ca: /etc/mesos/ca.pem
+    name: gpu1
+    state: held
+    reason: "gpu_hold: nvidia_driver"
+    wait: 3600
+
+- name: Give it back
+  deephdc.accelerators.mesos_agent_hold:
+    masters: ["192.0.2.1:5050", "192.0.2.2:5050", "192.0.2.3:5050"]
+    ca: /etc/mesos/ca.pem
+    name: gpu1
+    state: released
+    recorded: "gpu_hold: nvidia_driver"
+"""
+
+RETURN = r"""
+known:
+  description: Whether the masters have an agent of this name.
+  type: bool
+  returned: success
+held:
+  description: Whether the agent is held with this mark after the call, or would be in check mode.
+  type: bool
+  returned: success
+kept:
+  description: The sentence that says so if another one deactivated the agent, else empty.
+  type: str
+  returned: success
+record:
+  description: What is to be remembered on the agent's host, empty for nothing.
+  type: str
+  returned: success
+  sample: "gpu_hold: nvidia_driver"
+left:
+  description: With O(state=released) and O(mark=drained), the sentence why the host is not given back; else empty.
+  type: str
+  returned: success
+tasks:
+  description: The tasks that run there after the wait.
+  type: list
+  elements: dict
+  returned: success
+  sample: [{"id": "training.1f6c", "name": "training", "framework": "marathon", "user": "nobody", "gpus": 1}]
+summary:
+  description: The same tasks, in words.
+  type: list
+  elements: str
+  returned: success
+  sample: ["task training.1f6c of the framework marathon as nobody with 1 GPU"]
+"""
+
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.api import Masters, secret_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+
+POLL = 5  # seconds
+
+
+def marked(module: AnsibleModule) -> str:
+    """The reason with its mark."""
+    begin = agents.MARKS[module.params["mark"]]
+    return str(module.params["reason"]) if module.params["mark"] == "held" else begin + str(module.params["reason"])
+
+
+def hold(module: AnsibleModule, masters: Masters, agent: dict[str, Any]) -> dict[str, str]:
+    """Deactivate or drain the agent; what is after that."""
+    recorded, mark = module.params["recorded"], module.params["mark"]
+    ends = module.params["end_tasks"] and not agent.get("drain_info")
+    ours = agents.is_held(agent, recorded, mark)
+    if ours and not ends:
+        return {"agent": "closed", "record": recorded}
+    if not module.check_mode:
+        identity = {"value": agent["id"]}
+        if ends:
+            masters.call("DRAIN_AGENT", agent_id=identity, max_grace_period={"seconds": module.params["grace"]})
+        elif not agents.is_closed(agent):
+            masters.call("DEACTIVATE_AGENT", agent_id=identity)
+    return {"agent": "drained" if ends else "closed", "record": recorded if ours else marked(module)}
+
+
+def release(module: AnsibleModule, masters: Masters, agent: dict[str, Any]) -> dict[str, str]:
+    """Reactivate an agent that is held with the mark; what is after that."""
+    if not agents.is_held(agent, module.params["recorded"], module.params["mark"]):
+        # Of an agent that is open, nothing is remembered; what another one did stays.
+        return {"agent": "", "record": module.params["recorded"] if agents.is_closed(agent) else ""}
+    if not module.check_mode:
+        masters.call("REACTIVATE_AGENT", agent_id={"value": agent["id"]})
+    return {"agent": "open", "record": ""}
+
+
+def tasks_after(module: AnsibleModule, masters: Masters, agent: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the tasks that run there when all have ended or the wait is over."""
+    if module.params["tasks"] == "none":
+        return []
+    deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
+    while True:
+        found = agents.tasks_on(masters.get("/state"), agent, module.params["tasks"])
+        left = deadline - time.monotonic()
+        if not found or left <= 0:
+            return found
+        time.sleep(min(left, POLL))
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "masters": {"type": "list", "elements": "str", "required": True},
+            "names": {"type": "dict", "default": {}},
+            "ca": {"type": "str", "default": ""},
+            "credentials": {"type": "path", "default": "/etc/mesos/credentials.json"},
+            "principal": {"type": "str", "default": "operator"},
+            "name": {"type": "str", "required": True},
+            "port": {"type": "int", "default": 5051},
+            "state": {"type": "str", "choices": ["held", "released"], "required": True},
+            "mark": {"type": "str", "choices": list(agents.MARKS), "default": "held"},
+            "reason": {"type": "str"},
+            "recorded": {"type": "str", "default": ""},
+            "unfit": {"type": "str", "default": ""},
+            "tasks": {"type": "str", "choices": ["all", "gpus", "none"], "default": "all"},
+            "end_tasks": {"type": "bool", "default": False},
+            "grace": {"type": "int", "default": 600},
+            "wait": {"type": "float", "default": 0.0},
+            "patience": {"type": "float", "default": 60.0},
+        },
+        required_if=[("state", "held", ["reason"])],
+        supports_check_mode=True,
+    )
+    given = module.params
+    holding, mark, recorded = given["state"] == "held", given["mark"], given["recorded"]
+    if holding and mark == "held" and not str(given["reason"]).startswith("gpu_hold: "):
+        module.fail_json(msg="The reason must begin with 'gpu_hold: ', by which the hold is known later.")
+    tasks: list[dict[str, Any]] = []
+    before = {"agent": "open", "record": recorded}
+    after = {"agent": "", "record": "" if not holding else recorded}
+    because, why_left = "", ""
+    try:
+        secret = secret_of(given["credentials"], given["principal"])
+        masters = Masters(given["masters"], given["principal"], secret, given["ca"], given["names"], given["patience"])
+        agent = agents.agent_of(masters.get("/slaves"), given["name"], given["port"])
+        if agent is not None:
+            before["agent"] = "closed" if agents.is_closed(agent) else "open"
+            if holding:
+                because = agents.kept(agent, recorded, mark)
+                after = {"agent": before["agent"], "record": recorded} if because else hold(module, masters, agent)
+                tasks = tasks_after(module, masters, agent)
+            else:
+                why_left = agents.left(agent, recorded, given["unfit"]) if mark == "drained" else ""
+                after = {"agent": "", "record": recorded} if why_left else release(module, masters, agent)
+    except Refused as refused:
+        module.fail_json(msg=str(refused))
+    after["agent"] = after["agent"] or before["agent"]
+    module.exit_json(
+        changed=after["agent"] != before["agent"],
+        known=agent is not None,
+        held=bool(holding and agent is not None and not because),
+        kept=because,
+        record=after["record"],
+        left=why_left,
+        tasks=tasks,
+        summary=[agents.sentence(task) for task in tasks],
+        diff={
+            "before": "".join(f"{key} {before[key]}\n" for key in sorted(before)),
+            "after": "".join(f"{key} {after[key]}\n" for key in sorted(after)),
+            "before_header": f"agent of {given['name']}",
+            "after_header": f"agent of {given['name']}",
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
