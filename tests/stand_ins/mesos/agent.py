@@ -146,7 +146,7 @@ class Agent:
             threading.Thread(target=self.detect, args=(keeper,), daemon=True).start()
         else:
             host, _, port = master.partition(":")
-            self.leader = {"hostname": host, "port": int(port or "5050"), "pid": f"master@{master}"}
+            self.leader = {"address": {"ip": host}, "port": int(port or "5050"), "pid": f"master@{master}"}
         threading.Thread(target=self.listen, daemon=True).start()
         last = 0.0
         while True:
@@ -172,7 +172,7 @@ class Agent:
         if not self.leader:
             return None
         headers = {"Authorization": access.basic(*self.credential)} if self.credential else {}
-        url = f"http{'s' if self.client else ''}://{self.leader['hostname']}:{self.leader['port']}{path}"
+        url = f"http{'s' if self.client else ''}://{self.leader['address']['ip']}:{self.leader['port']}{path}"
         try:
             response = call(url, "POST", body, headers, self.client, timeout)
             text = response.read()

@@ -23,7 +23,7 @@ from keeper import Keeper, place
 from marathon_web import MarathonWeb
 from options import Refused, Values, arguments_of, scallop
 from scheduler import Scheduler
-from web import call, keystore, serve
+from web import call, java_trust, keystore, serve
 
 ENDED = {"TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE_BY_OPERATOR", "TASK_GONE"}
 FEATURES = {"gpu_resources", "task_killing", "external_volumes", "vips", "secrets", "maintenance_mode", "async"}
@@ -72,7 +72,7 @@ class Marathon:
 
     def forwarding(self) -> ssl.SSLContext:
         """How a standby checks the leader's certificate: by the authorities that Java trusts."""
-        context = ssl.create_default_context(cafile=os.environ.get("STAND_IN_TRUST") or None)
+        context = java_trust(os.environ.get("JAVA_OPTS", ""))
         context.check_hostname = "leader_proxy_ssl_ignore_hostname" not in self.values
         return context
 

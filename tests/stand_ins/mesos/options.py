@@ -119,6 +119,9 @@ def scallop(program: str, flags: str, arguments: list[str]) -> Values:
         name, equals, text = word[2:].partition("=")
         if name not in kinds:
             raise Refused(f"[scallop] Error: Unknown option '{name}'")
+        if name == "help":
+            print("".join(f"      --{flag}{'' if kind == 'bool' else '  <arg>'}\n" for flag, kind in sorted(kinds.items())))
+            raise SystemExit(0)
         if kinds[name] == "bool":
             values[name] = "true"
         elif equals or (rest and not rest[0].startswith("--")):

@@ -40,12 +40,12 @@ class Scheduler:
         threading.Thread(target=self.run, daemon=True).start()
 
     def master(self) -> str:
-        """Host and port of the leading master."""
+        """Address and port of the leading master."""
         if self.where:
             if self.keeper is None:
                 self.keeper = Keeper(self.where)
             found = mesos_leader(self.keeper)
-            return f"{found['hostname']}:{found['port']}" if found else ""
+            return f"{found['address']['ip']}:{found['port']}" if found else ""
         return self.address
 
     def headers(self) -> dict[str, str]:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -171,6 +173,25 @@ def keystore(path: str, password: str) -> ssl.SSLContext:
         if done.returncode:
             raise Refused(f"java.io.IOException: keystore password was incorrect, or no keystore in {path}", 111)
         context.load_cert_chain(pem)
+    return context
+
+
+def java_trust(options: str) -> ssl.SSLContext:
+    """Whom Java trusts by -Djavax.net.ssl.trustStore, a keystore of the form JKS with certificates alone; else whom the host trusts."""
+    match = re.search(r"-Djavax\.net\.ssl\.trustStore=(\S+)", options)
+    if not match:
+        return ssl.create_default_context()
+    data = Path(match.group(1)).read_bytes()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _magic, _version, count = struct.unpack_from(">III", data)
+    at = 12
+    for _entry in range(count):
+        at += 4
+        at += 2 + struct.unpack_from(">H", data, at)[0] + 8
+        at += 2 + struct.unpack_from(">H", data, at)[0]
+        length = struct.unpack_from(">I", data, at)[0]
+        context.load_verify_locations(cadata=data[at + 4 : at + 4 + length])
+        at += 4 + length
     return context
 
 
