@@ -1,0 +1,67 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the plan and the roles write for Mesos is known to its sources: tests/data/mesos has each flag with its file and line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import agent, manager, master
+from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils import mesos_examples
+
+ROOT = Path(__file__).resolve().parents[4]
+DATA = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "tests/data/mesos").glob("*.yml"))}
+VARIABLE = re.compile(r"\b(?:MESOS|LIBPROCESS)_[A-Z0-9_]+\b")
+# Of a host with everything that can be chosen.
+CHOSEN = {
+    "mesos_agent_attributes": {"rack": "r1"},
+    "mesos_agent_resources": {"ports": "[31000-32000]"},
+    "mesos_agent_devices": ["/dev/infiniband/uverbs0"],
+    "mesos_agent_docker_registry": "https://registry.example.org",
+    "mesos_agent_docker_config": "{}",
+}
+
+
+def known(part: str) -> set[str]:
+    """The environment that a daemon reads; a deprecated name is none that is written."""
+    flags = {**DATA[part], **DATA["logging"]}
+    names = {f"MESOS_{name.upper()}" for name, entry in flags.items() if not entry.get("deprecated")}
+    return names | {name for name, entry in DATA["libprocess"].items() if not entry.get("deprecated")}
+
+
+@pytest.mark.parametrize("tls", [True, False])
+@pytest.mark.parametrize("part", ["master", "agent"])
+def test_the_plan_writes_flags_that_mesos_knows(part, tls):
+    hosts = mesos_examples.hosts()
+    hosts["gpu1"].update(CHOSEN)
+    plan = manager.plan(mesos_examples.site(hosts, tls=tls))
+    assert not plan["errors"] and plan[part]
+    assert {name for environment in plan[part].values() for name in environment} - known(part) == set()
+
+
+@pytest.mark.parametrize("part", ["master", "agent"])
+def test_the_roles_write_no_other_variable(part):
+    text = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / f"roles/mesos_{part}").rglob("*.yml")))
+    assert set(VARIABLE.findall(text)) - known(part) - known("master") == set()
+
+
+def test_what_makes_another_agent_is_known():
+    assert set(agent.IDENTITY) - known("agent") == set()
+
+
+@pytest.mark.parametrize("has_chronos", [True, False])
+def test_rules_have_rights_and_fields_that_mesos_knows(has_chronos):
+    rules = master.access_rules(["nobody"], has_chronos)
+    assert rules.pop("permissive") is False
+    for right, entries in rules.items():
+        for entry in entries:
+            assert sorted(entry) == sorted(DATA["acls"][right]["fields"]), right
+
+
+def test_each_flag_has_a_source():
+    lines = re.compile(r"(apache/mesos 1\.11\.0|mesosphere/(marathon|chaos) v[0-9.]+|mesos/chronos v3\.0\.2) \S+:[0-9]+")
+    assert [*DATA] == ["acls", "agent", "chronos", "libprocess", "logging", "marathon", "master"]
+    assert [name for part in DATA.values() for name, entry in part.items() if not lines.fullmatch(entry["source"])] == []
