@@ -7,16 +7,22 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import frameworks
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import frameworks, settings
 
 NAME = "marathon"
+
+
+def keeps_gpus(version: tuple[int, ...]) -> bool:
+    """Whether a version has gpu_scheduling_behavior: it came with 1.5.7, and to 1.6 with 1.6.352."""
+    return version >= (1, 5, 7) and not (1, 6) <= version < (1, 6, 352)
 
 
 def flags(plan: t.Mapping[str, t.Any], host: str) -> dict[str, str]:
     """The flags of Marathon on a host, without a secret; an empty value is a flag without an argument.
 
-    :param plan: names, addresses, ports, tls, users and zookeeper of the plan of the cluster.
+    :param plan: names, addresses, ports, tls, users, sources and zookeeper of the plan of the cluster.
     """
+    version = settings.version_of(plan["sources"][NAME])
     address, port = plan["addresses"][host], str(plan["ports"]["marathon"])
     web = (
         {"disable_http": "", "https_address": address, "https_port": port} if plan["tls"] else {"http_address": address, "http_port": port}
@@ -35,7 +41,7 @@ def flags(plan: t.Mapping[str, t.Any], host: str) -> dict[str, str]:
         "mesos_user": plan["users"][0],
         "enable_features": "gpu_resources",
         # Else applications without a GPU would fill the processors of hosts with GPUs.
-        "gpu_scheduling_behavior": "restricted",
+        **({"gpu_scheduling_behavior": "restricted"} if keeps_gpus(version) else {}),
         # A week in which all of Marathon may be away before Mesos ends its tasks.
         "failover_timeout": "604800",
     }
