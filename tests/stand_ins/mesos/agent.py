@@ -60,7 +60,7 @@ class Agent:
         given = amounts.parse(values.get("resources", ""))
         self.minors = amounts.nvml_minors(amounts.gpu_root())
         self.indices = amounts.gpus(values, given, self.minors)
-        self.info = {
+        self.info: dict[str, Any] = {
             "hostname": values.get("hostname") or socket.getfqdn(),
             "ip": values.get("advertise_ip") or values.get("ip") or socket.gethostbyname(socket.gethostname()),
             "port": int(values.get("port", "5051")),
@@ -192,7 +192,7 @@ class Agent:
 
     def report(self) -> None:
         with self.lock:
-            body = {"id": self.id, "info": self.info, "tasks": [self.shown(task) for task in self.tasks.values()]}
+            body: dict[str, Any] = {"id": self.id, "info": self.info, "tasks": [self.shown(task) for task in self.tasks.values()]}
             body["forgotten"] = list(self.forgotten)
         answer = self.ask("/stand_in/report", body, 20)
         if answer and answer["id"] != self.id:

@@ -109,7 +109,7 @@ class Cluster:
                 self.forget(agent.id)
                 return
             if kind == "DRAIN_AGENT":
-                config = {"mark_gone": bool(request.get("mark_gone"))}
+                config: dict[str, Any] = {"mark_gone": bool(request.get("mark_gone"))}
                 if "max_grace_period" in request:
                     config["max_grace_period"] = {"nanoseconds": int(grace(request["max_grace_period"]) * 1e9)}
                 agent.drain, agent.deactivated = {"state": "DRAINING", "config": config}, True

@@ -4,30 +4,27 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import queue
 import ssl
 import sys
-import tarfile
 import threading
 import time
 import uuid
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import apps
 from keeper import Keeper, place
+from marathon_state import EMPTY, answers, read_backup, write_backup
 from marathon_web import MarathonWeb
 from options import Refused, Values, arguments_of, scallop
 from scheduler import Scheduler
-from web import call, java_trust, keystore, serve
+from web import java_trust, keystore, serve
 
 ENDED = {"TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE_BY_OPERATOR", "TASK_GONE"}
 FEATURES = {"gpu_resources", "task_killing", "external_volumes", "vips", "secrets", "maintenance_mode", "async"}
-EMPTY: dict[str, Any] = {"apps": {}, "deployments": {}, "tasks": {}, "framework": None}
 
 
 class Marathon:
@@ -115,7 +112,7 @@ class Marathon:
             self.keeper.write(node_of_state, read_backup(runtime["restore"]))
         self.keeper.write(f"{self.root}/state/runtime", {})
         self.state = {**json.loads(json.dumps(EMPTY)), **(self.keeper.read(node_of_state) or {})}
-        info = {
+        info: dict[str, Any] = {
             "name": self.values.get("framework_name", "marathon"),
             "user": self.values.get("mesos_user", os.environ.get("USER", "root")),
             "hostname": self.values.get("hostname", ""),
@@ -277,31 +274,6 @@ class Marathon:
                 most = probe.get("maxConsecutiveFailures", 3)
                 if most and task["misses"] >= most and started > probe.get("gracePeriodSeconds", 300):
                     self.kill(task)
-
-
-def answers(host: str, port: int, probe: dict[str, Any]) -> bool:
-    """Whether a task answers a health check."""
-    try:
-        response = call(f"http://{host}:{port}{probe.get('path', '/')}", timeout=min(probe.get("timeoutSeconds", 20), 2))
-        response.read()
-        return probe.get("protocol", "HTTP").endswith("TCP") or 200 <= response.status < 400
-    except (OSError, ValueError):
-        return False
-
-
-def write_backup(uri: str, state: dict[str, Any]) -> None:
-    """Marathon writes a tar; file:// is the only scheme here. It is the new leader's host that has the file."""
-    data = json.dumps(state).encode()
-    entry = tarfile.TarInfo("state.json")
-    entry.size = len(data)
-    with tarfile.open(urlsplit(uri).path, "w") as archive:
-        archive.addfile(entry, io.BytesIO(data))
-
-
-def read_backup(uri: str) -> dict[str, Any]:
-    with tarfile.open(urlsplit(uri).path) as archive:
-        member = archive.extractfile("state.json")
-        return dict(json.loads(member.read())) if member else dict(EMPTY)
 
 
 def main() -> int:
