@@ -37,6 +37,7 @@ class Marathon:
         self.state: dict[str, Any] = json.loads(json.dumps(EMPTY))
         self.offers: dict[str, dict[str, Any]] = {}
         self.failures: dict[str, tuple[int, float]] = {}
+        self.last: dict[str, dict[str, Any]] = {}
         self.listeners: list[tuple[queue.Queue[bytes], set[str]]] = []
         self.leader: str | None = None
         self.leading = False
@@ -182,6 +183,9 @@ class Marathon:
             task["startedAt"] = apps.stamp()
         if state in ENDED or state == "TASK_UNREACHABLE":
             del self.state["tasks"][identity]
+            if state not in ("TASK_FINISHED", "TASK_KILLED"):
+                failure = {"appId": task["appId"], "taskId": identity, "state": state, "host": task["host"], "version": task["version"]}
+                self.last[task["appId"]] = {**failure, "message": status.get("message", ""), "timestamp": apps.stamp()}
             count = self.failures.get(task["appId"], (0, 0.0))[0] + (state != "TASK_KILLED")
             self.failures[task["appId"]] = (count, time.time())
         self.save()

@@ -138,7 +138,8 @@ class MarathonWeb:
             marathon.save()
             return Reply(200, answer)
         if request.method == "GET":
-            return Reply(200, {"app": self.shown(known[name], True)})
+            last = {"lastTaskFailure": marathon.last[name]} if name in marathon.last else {}
+            return Reply(200, {"app": {**self.shown(known[name], True), **last}})
         if request.method in ("PUT", "PATCH"):
             new = name not in known
             partial = request.one("partialUpdate", "true") == "true"
@@ -162,6 +163,7 @@ class MarathonWeb:
         app["kept"] = old["kept"] if old and not apps.changes_tasks(old, app) else app["version"]
         known[name] = app
         marathon.failures.pop(name, None)
+        marathon.last.pop(name, None)
         marathon.save()
         marathon.tell("api_post_event", clientIp="127.0.0.1", uri=request.path, appDefinition=self.shown(app, False))
         return app
