@@ -1,27 +1,13 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filters that check an inventory of Mesos, plan its cluster and compute flags of its agents."""
+"""Filters that compute flags of Mesos agents."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import agent as mesos_agent
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import environment, files, manager
-
-
-def mesos_inventory_errors(hostvars: t.Any, groups: dict[str, list[str]], in_play: list[str], cluster: dict[str, t.Any]) -> list[str]:
-    return [str(found) for found in manager.check(Site(hostvars, groups, in_play, cluster))]
-
-
-def mesos_plan(hostvars: t.Any, groups: dict[str, list[str]], cluster: dict[str, t.Any], recorded: str = "") -> dict[str, t.Any]:
-    return manager.plan(Site(hostvars, groups, (), cluster), recorded)
-
-
-def mesos_identity_changes(wanted: dict[str, str], present: str) -> list[str]:
-    return mesos_agent.identity_changes(environment.read(present), wanted)
 
 
 class FilterModule:
@@ -29,10 +15,4 @@ class FilterModule:
         return {
             "mesos_resources": as_filter(mesos_agent.resources),
             "mesos_attributes": as_filter(mesos_agent.attributes),
-            "mesos_environment": as_filter(environment.text),
-            "mesos_environment_of": as_filter(environment.read),
-            "mesos_identity_changes": as_filter(mesos_identity_changes),
-            "mesos_inventory_errors": as_filter(mesos_inventory_errors),
-            "mesos_plan": as_filter(mesos_plan),
-            "mesos_secret_files": as_filter(files.secret_files),
         }

@@ -25,18 +25,22 @@ attributes:
     support: full
 options:
   masters:
-    description: Addresses of all masters, with their ports.
+    description: Addresses of all masters, with their ports. Without them, those in O(cluster).
     type: list
     elements: str
-    required: true
+    default: []
   names:
-    description: Addresses by host name, for names that the resolver does not know.
+    description: With O(masters), addresses by host name, for names that the resolver does not know.
     type: dict
     default: {}
   ca:
-    description: Path of the certificate of the masters' authority. Empty means that they speak plain HTTP.
+    description: With O(masters), path of the certificate of their authority. Empty means that they speak plain HTTP.
     type: str
     default: ""
+  cluster:
+    description: File that the role mesos_master wrote, with C(masters), C(names) and C(ca).
+    type: path
+    default: /etc/mesos/cluster.json
   credentials:
     description: Path of a file of credentials as Mesos reads it, which root alone may read.
     type: path
@@ -120,8 +124,6 @@ EXAMPLES = r"""
 
 - name: Give it back
   deephdc.accelerators.mesos_agent_hold:
-    masters: ["192.0.2.1:5050", "192.0.2.2:5050", "192.0.2.3:5050"]
-    ca: /etc/mesos/ca.pem
     name: gpu1
     state: released
     recorded: "gpu_hold: nvidia_driver"
@@ -168,7 +170,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.api import Masters, secret_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.api import OPTIONS, Masters, connect
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 POLL = 5  # seconds
@@ -223,11 +225,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "masters": {"type": "list", "elements": "str", "required": True},
-            "names": {"type": "dict", "default": {}},
-            "ca": {"type": "str", "default": ""},
-            "credentials": {"type": "path", "default": "/etc/mesos/credentials.json"},
-            "principal": {"type": "str", "default": "operator"},
+            **OPTIONS,
             "name": {"type": "str", "required": True},
             "port": {"type": "int", "default": 5051},
             "state": {"type": "str", "choices": ["held", "released"], "required": True},
@@ -239,7 +237,6 @@ def main() -> None:
             "end_tasks": {"type": "bool", "default": False},
             "grace": {"type": "int", "default": 600},
             "wait": {"type": "float", "default": 0.0},
-            "patience": {"type": "float", "default": 60.0},
         },
         required_if=[("state", "held", ["reason"])],
         supports_check_mode=True,
@@ -253,8 +250,7 @@ def main() -> None:
     after = {"agent": "", "record": "" if not holding else recorded}
     because, why_left = "", ""
     try:
-        secret = secret_of(given["credentials"], given["principal"])
-        masters = Masters(given["masters"], given["principal"], secret, given["ca"], given["names"], given["patience"])
+        masters = connect(given)
         agent = agents.agent_of(masters.get("/slaves"), given["name"], given["port"])
         if agent is not None:
             before["agent"] = "closed" if agents.is_closed(agent) else "open"

@@ -83,6 +83,7 @@ def has_nvml(module: AnsibleModule, root: str) -> bool:
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
+    module.run_command_environ_update = {"LC_ALL": "C"}
     version, controllers = control_groups(module.params["root"])
     own = {"cgroup": version, "controllers": controllers, "nvml": has_nvml(module, module.params["root"])}
     module.exit_json(changed=False, ansible_facts={"mesos_host": own})

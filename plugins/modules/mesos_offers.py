@@ -23,18 +23,22 @@ attributes:
     support: none
 options:
   masters:
-    description: Addresses of all masters, with their ports.
+    description: Addresses of all masters, with their ports. Without them, those in O(cluster).
     type: list
     elements: str
-    required: true
+    default: []
   names:
-    description: Addresses by host name, for names that the resolver does not know.
+    description: With O(masters), addresses by host name, for names that the resolver does not know.
     type: dict
     default: {}
   ca:
-    description: Path of the certificate of the masters' authority. Empty means that they speak plain HTTP.
+    description: With O(masters), path of the certificate of their authority. Empty means that they speak plain HTTP.
     type: str
     default: ""
+  cluster:
+    description: File that the role mesos_master wrote, with C(masters), C(names) and C(ca).
+    type: path
+    default: /etc/mesos/cluster.json
   credentials:
     description: Path of a file of credentials as Mesos reads it, which root alone may read.
     type: path
@@ -43,6 +47,10 @@ options:
     description: Whose secret of it is used.
     type: str
     default: operator
+  patience:
+    description: Seconds in which the masters must have a leader.
+    type: float
+    default: 60.0
   expected:
     description: The agents.
     type: list
@@ -98,7 +106,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.api import Masters, secret_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.api import OPTIONS, connect
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 POLL = 2  # seconds
@@ -108,11 +116,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "masters": {"type": "list", "elements": "str", "required": True},
-            "names": {"type": "dict", "default": {}},
-            "ca": {"type": "str", "default": ""},
-            "credentials": {"type": "path", "default": "/etc/mesos/credentials.json"},
-            "principal": {"type": "str", "default": "operator"},
+            **OPTIONS,
             "expected": {
                 "type": "list",
                 "elements": "dict",
@@ -135,8 +139,7 @@ def main() -> None:
     until = time.monotonic() + given["wait"]
     found: dict[str, list[str]] = {"lines": [], "wrong": []}
     try:
-        secret = secret_of(given["credentials"], given["principal"])
-        masters = Masters(given["masters"], given["principal"], secret, given["ca"], given["names"])
+        masters = connect(given)
         while True:
             found = agents.offers(masters.get("/slaves"), given["expected"], given["port"])
             if not found["wrong"] or time.monotonic() >= until:

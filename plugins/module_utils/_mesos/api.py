@@ -19,6 +19,16 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
+# How modules are given the masters, in their argument_spec.
+OPTIONS: Dict[str, Any] = {
+    "masters": {"type": "list", "elements": "str", "default": []},
+    "names": {"type": "dict", "default": {}},
+    "ca": {"type": "str", "default": ""},
+    "cluster": {"type": "path", "default": "/etc/mesos/cluster.json"},
+    "credentials": {"type": "path", "default": "/etc/mesos/credentials.json"},
+    "principal": {"type": "str", "default": "operator"},
+    "patience": {"type": "float", "default": 60.0},
+}
 TIMEOUT = 10  # seconds of one request
 PAUSE = 1  # seconds between two looks for a leader
 # Older masters have the second one only.
@@ -44,6 +54,25 @@ def secret_of(path: str, principal: str) -> str:
     if principal not in known:
         raise Refused("{0} has no principal {1}: run the playbook mesos again.".format(path, principal))
     return known[principal]
+
+
+def connect(given: Mapping[str, Any]) -> Masters:
+    """The masters that a module's parameters name; without them, those in the file that the role mesos_master wrote.
+
+    :raises Refused: a file is missing, or is something else.
+    """
+    masters, names, ca = given["masters"], given["names"], given["ca"]
+    if not masters:
+        try:
+            with open(given["cluster"], encoding="utf-8") as file:
+                found = json.load(file)
+            masters, names, ca = list(found["masters"]), dict(found["names"]), str(found["ca"])
+        except OSError as error:
+            raise Refused("{0} can't be read: {1}. Run the playbook mesos first.".format(given["cluster"], error.strerror)) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused("{0} does not name the masters: run the playbook mesos again.".format(given["cluster"])) from error
+    secret = secret_of(given["credentials"], given["principal"])
+    return Masters(masters, given["principal"], secret, ca, names, given["patience"])
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -266,6 +266,15 @@ def test_a_wrong_file_of_credentials_is_one_sentence(hold, credentials, content,
     assert "can't be read: No such file" in hold()["msg"]
 
 
+def test_the_masters_are_those_in_the_file_of_the_cluster(hold, cluster, tmp_path):
+    path = tmp_path / "cluster.json"
+    assert "cluster.json can't be read: No such file" in hold(masters=[], cluster=str(path))["msg"]
+    path.write_text("{}", encoding="utf-8")
+    assert "does not name the masters" in hold(masters=[], cluster=str(path))["msg"]
+    path.write_text(json.dumps({"masters": cluster.masters, "names": {"leader.example.org": "127.0.0.1"}, "ca": ""}), encoding="utf-8")
+    assert hold(masters=[], names={}, cluster=str(path))["held"]
+
+
 def test_offers_are_compared(run, cluster, credentials, monkeypatch):
     monkeypatch.setattr(mesos_offers, "POLL", 0.01)
     options = {"masters": cluster.masters, "names": {"leader.example.org": "127.0.0.1"}, "credentials": str(credentials), "wait": 0}
