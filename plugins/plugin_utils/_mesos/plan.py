@@ -12,9 +12,9 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model import
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import Promises, with_lost
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import agent as mesos_agent
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import chronos, marathon, zookeeper
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import master as mesos_master
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import settings as mesos_settings
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import zookeeper
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos.hosts import quorum
 
 # What the first master keeps of the offered devices, so that the next run sees which are missing.
@@ -119,7 +119,7 @@ def plan(
     of_agent = {"port": ports["agent"], "tls": tls, "url": ensemble["url"]}
     lost = {one.host: [str(found) for found in one.lost] for one in agents if one.lost}
     warnings = [found for one in agents for found in (*one.lost, *one.strange)] + _warnings(tls)
-    return {
+    planned = {
         **nothing((), warnings),
         "offers": {one.host: {"gpus": offered(one)} for one in agents},
         "record": PROMISES.text({one.host: one.devices for one in agents}),
@@ -148,9 +148,10 @@ def plan(
             )
             for one in agents
         },
-        "marathon": {},
-        "chronos": {},
     }
+    planned["marathon"] = {host: marathon.flags(planned, host) for host in parts["marathon"]}
+    planned["chronos"] = {host: chronos.flags(planned, host) for host in parts["chronos"]}
+    return planned
 
 
 def _warnings(tls: bool) -> list[Finding]:
