@@ -50,6 +50,7 @@ TOO_WIDE = (
     "plugins/module_utils",
     "plugins/modules",
     "plugins/plugin_utils",
+    "tests/stand_ins",
     "tests/unit",
     "tests/verify",
 )

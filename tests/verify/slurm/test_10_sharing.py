@@ -16,7 +16,7 @@ from slurm_jobs import ended, look, opened, submit
 SITE = "playbooks/slurm.yml"
 # What sharing changes: the cluster's configuration, and the programs and daemons of the nodes.
 CHANGED = ("--tags", "slurm_cluster,slurm_node", "--skip-tags", "install")
-STAND_INS = ROOT / "tests/stand_ins"
+MPS_CONTROL, NVIDIA_SMI = ROOT / "tests/stand_ins/nvidia-cuda-mps-control", ROOT / "tests/stand_ins/nvidia-smi"
 HEALTH = "/usr/local/libexec/deephdc/slurm_gpu_health"
 # CPUs are shared too, so that more jobs run at a time than a small test host has CPUs. No health check runs by itself meanwhile.
 SETTINGS = {
@@ -131,7 +131,7 @@ def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
     cluster.until("ctl", "scontrol -o show node gpu1", "MPS can't start on a100 at 0000:01:00.0 (/dev/nvidia0)")
     assert "nvidia-cuda-mps-control is not installed" in reason(cluster, "gpu1")
     cluster.until("ctl", f"squeue -h -j {job} -o %T", "PENDING")
-    put(cluster, "gpu1", "/usr/local/bin/nvidia-cuda-mps-control", (STAND_INS / "nvidia-cuda-mps-control").read_bytes())
+    put(cluster, "gpu1", "/usr/local/bin/nvidia-cuda-mps-control", MPS_CONTROL.read_bytes())
     again(cluster, "gpu1", job)
     running(cluster, job)
 
@@ -186,7 +186,7 @@ ADDRESSES = ["0000:01:00.0", "0000:02:00.0", "0000:03:00.0"]
 
 def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: Cluster):
     put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", document(ADDRESSES, ecc="0000:02:00.0"))
-    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi", (STAND_INS / "nvidia-smi").read_bytes())
+    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi", NVIDIA_SMI.read_bytes())
     # The a100 is well: a job that has only that one runs.
     assert ended(cluster, submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", look()))[0]["State"] == "COMPLETED"
     job = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:t4:2", look())
