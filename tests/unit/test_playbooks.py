@@ -89,3 +89,10 @@ def test_each_role_that_is_named_is_there(path: Path) -> None:
     """An included one is looked for in the middle of a run, and no check of the syntax follows it."""
     named = set(roles_named_in(yaml.safe_load(path.read_text(encoding="utf-8"))))
     assert {f"{role}: {entry}" for role, entry in named if not (ROLES / role / "tasks" / f"{entry}.yml").is_file()} == set()
+
+
+@pytest.mark.parametrize("path", sorted(PLAYBOOKS.glob("*.yml")), ids=lambda path: path.stem)
+def test_any_errors_fatal_stands_beside_no_text_of_ignore_errors(path):
+    """Ansible looks at the text and not at what it gives, so a failed host would not end the run: max_fail_percentage does."""
+    plays = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert [play["name"] for play in plays if play.get("any_errors_fatal") and isinstance(play.get("ignore_errors"), str)] == []
