@@ -28,7 +28,7 @@ INPUTS: dict[str, Any] = {
 PROPERTIES = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
 FRONT = "slurmserver"
 # The playbook that the front end's artifact runs.
-NESTED = "pgrep --full --oldest 'ansible-playbook.*deephdc.accelerators.[s]lurm'"
+NESTED = "pgrep --full --oldest 'ansible-playboo[k].*deephdc.accelerators.slurm'"
 # Opens both GPUs: one is the job's, the other one is closed to it.
 OPEN_BOTH = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: //"; done'
 
