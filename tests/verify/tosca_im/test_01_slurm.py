@@ -122,7 +122,7 @@ def test_another_partition_comes_by_a_reconfiguration(cluster: Cluster, deployme
 
 def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """While a job runs on another one, which goes on."""
-    cluster.out(FRONT, "runuser -u eve -- sbatch --chdir=/tmp --nodelist=gpuwn-1 --gres=gpu:1 --job-name=through --wrap 'sleep 1200'")
+    cluster.out(FRONT, "runuser -u eve -- sbatch --chdir=/tmp --nodelist=gpuwn-1 --gres=gpu:1 --job-name=through --wrap 'sleep 7200'")
     manager.ask("addresource", deployment.identifier, deployment.template(gpu_wn_num=3))
     manager.wait(deployment.identifier)
     assert set(states(cluster)) == {"gpuwn-1", "gpuwn-2", "gpuwn-3"}
@@ -160,7 +160,7 @@ def test_a_drained_worker_is_removed(cluster: Cluster, manager: Manager, deploym
 
 def test_a_worker_that_goes_with_a_job_on_it(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """Without a drain: the job waits for another worker, and the log names it as long as SLURM counts it as running."""
-    cluster.out(FRONT, "runuser -u ada -- sbatch --chdir=/tmp --nodes=1 --gres=gpu:2 --job-name=cut --requeue --wrap 'sleep 600'")
+    cluster.out(FRONT, "runuser -u ada -- sbatch --chdir=/tmp --nodes=1 --gres=gpu:2 --job-name=cut --requeue --wrap 'sleep 7200'")
     cluster.until(FRONT, "squeue --noheader --name=cut --format=%T", "RUNNING")
     lost = cluster.out(FRONT, "squeue --noheader --name=cut --format=%N")
     manager.ask("removeresource", deployment.identifier, deployment.number(lost), "0")
