@@ -16,7 +16,9 @@ from templates import TEMPLATES, local
 from toscaparser.tosca_template import ToscaTemplate
 
 logging.disable(logging.CRITICAL)
-CLUSTERS = [path for path in TEMPLATES if path.stem.endswith("_cluster")]
+CLUSTERS = [path for path in TEMPLATES if "gpu_wn_server:" in path.read_text(encoding="utf-8")]
+
+TEMPLATE = {path.stem: path for path in TEMPLATES}
 
 
 @pytest.fixture(params=TEMPLATES, ids=lambda path: path.stem)
@@ -65,7 +67,7 @@ def test_each_tab_has_inputs_and_each_input_at_most_one_tab(template: dict[str, 
 
 @pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.stem)
 def test_the_pool_with_gpus_asks_for_them_and_no_other_does(path: Any) -> None:
-    text = radl(given(local(path), gpu_num=2, gpu_vendor="NVIDIA", gpu_model="A100", gpu_wn_num=3))
+    text = radl(given(local(path), gpu_num=2, gpu_vendor="NVIDIA", gpu_model="A100", gpu_wn_num=3, wn_num=1))
     pool = system(text, "gpu_wn_server")
     assert "gpu.count >= 2" in pool and "gpu.vendor = 'NVIDIA'" in pool and "gpu.model = 'A100'" in pool
     assert all("gpu." not in system(text, name) for name in ("fe_server", "wn_server"))
@@ -74,14 +76,55 @@ def test_the_pool_with_gpus_asks_for_them_and_no_other_does(path: Any) -> None:
 
 @pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.stem)
 def test_the_front_end_is_set_up_first_with_the_addresses_of_all_workers(path: Any) -> None:
-    text = radl(local(path))
+    text = radl(given(local(path), wn_num=1))
     assert "system fe_server configure front_end_fe_server_conf step 2" in text
     assert "system gpu_wn_server configure gpu_wn_node_gpu_wn_server_conf step 3" in text
-    workers = text[text.index("cluster_workers:") :][:600]
+    workers = text[text.index("    cluster_workers:") :][:600]
     assert "groups[''wn_server'']" in workers and "groups[''gpu_wn_server'']" in workers
-    assert text.count("ansible.collections.deephdc-accelerators-0.1.0.tar.gz") == 3
-    # It puts its own beside them, and then they are no text any more.
-    assert "become" not in text
+    # Where it runs Ansible.
+    assert "ansible.collections.deephdc-accelerators-0.1.0.tar.gz" in system(text, "fe_server")
+    # A play's own become and the manager's beside it would be no text any more.
+    assert not re.search("^  become", text, re.MULTILINE)
+
+
+def play(text: str, name: str) -> dict[str, Any]:
+    """What the manager runs of a node: the artifact's play with its inputs."""
+    found = re.search(rf"^configure {name} \(\n@begin\n(.*?)\n@end", text, re.DOTALL | re.MULTILINE)
+    assert found, text
+    return dict(yaml.safe_load(found.group(1))[0])
+
+
+def test_jobs_by_token_get_what_the_template_says() -> None:
+    accounts = [{"subject": "f3c1", "account": "ada"}]
+    template = given(local(TEMPLATE["slurm_gateway"]), oidc_server_name="slurm.site.test", oidc_accounts=accounts)
+    inputs = play(radl(template), "front_end_fe_server_conf")["vars"]
+    assert inputs["gateway_accounts"] == accounts and inputs["gateway_server_name"] == "slurm.site.test"
+    assert inputs["gateway_scopes"] == ["slurm"] and "elastic_nodes" not in inputs
+
+
+def test_cloud_nodes_get_what_the_template_says() -> None:
+    inputs = play(radl(given(local(TEMPLATE["slurm_elastic"]), cloud_nodes=7, cloud_gpus=2)), "front_end_fe_server_conf")["vars"]
+    assert (inputs["elastic_nodes"], inputs["elastic_gpus"], inputs["elastic_gpu_type"]) == (7, 2, "a100")
+    assert "gateway_issuer" not in inputs
+
+
+@pytest.mark.parametrize(("name", "pools"), [("mesos_cluster", ["lb"]), ("mesos_high_availability", ["lb", "master"])])
+def test_masters_agents_and_balancers_are_pools(name: str, pools: list[str]) -> None:
+    text = radl(given(local(TEMPLATE[name]), lb_num=2))
+    inputs = play(text, "front_end_fe_server_conf")["vars"]
+    assert ["lb_server" in str(inputs["cluster_balancers"]), "master_server" in str(inputs["cluster_masters"])] == [True, "master" in pools]
+    assert "deploy lb_server 2" in text and ("deploy master_server 2" in text) == ("master" in pools)
+
+
+@pytest.mark.parametrize("name", ["batch_job", "deepaas"])
+def test_a_job_comes_after_its_cluster(name: str) -> None:
+    text = radl(local(TEMPLATE[name]))
+    assert (
+        "system fe_server configure front_end_fe_server_conf step 2" in text
+        and "system fe_server configure job_fe_server_conf step 3" in text
+    )
+    inputs = play(text, "job_fe_server_conf")["vars"]
+    assert inputs["job_gpus"] == 1 and inputs["job_user"] == "ada" and inputs["job_executable"]
 
 
 def unknown_property(template: dict[str, Any]) -> str:

@@ -16,7 +16,13 @@ import yaml
 from templates import ROOT, TEMPLATES
 
 TWIN = ROOT / "tosca/xopera_twin"
-HOSTS = {"fe_server": "10.0.0.2", "wn_server": "10.0.0.3", "gpu_wn_server": "10.0.0.4,10.0.0.5"}
+HOSTS = {
+    "fe_server": "10.0.0.2",
+    "wn_server": "10.0.0.3",
+    "gpu_wn_server": "10.0.0.4,10.0.0.5",
+    "lb_server": "10.0.0.6",
+    "master_server": "10.0.0.7,10.0.0.8",
+}
 
 
 def made(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:

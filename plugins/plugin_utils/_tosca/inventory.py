@@ -55,43 +55,49 @@ def inventory(
     hostvars: t.Mapping[str, t.Mapping[str, t.Any]],
     front: str,
     workers: t.Any,
-    groups: t.Mapping[str, str],
+    groups: t.Mapping[str, t.Any],
     connection: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
     """An inventory for our playbooks.
 
     :param hostvars: Ansible's, in the orchestrator's run.
     :param front: the host of that run that is the front end; the playbook runs on it or beside it.
-    :param workers: addresses of the workers, as the template's attributes give them.
-    :param groups: our groups, each with "front" or "workers".
+    :param workers: addresses of the workers, as the template's attributes give them; or of further pools of hosts, by the pool's name.
+    :param groups: our groups, each with the name of a pool, or a list of them: "front", "workers" and those of *workers*.
     :param connection: variables for a host that the orchestrator's run does not know, and defaults for all.
     :raises ValueError: an address is not one, or two workers have one address or name.
     """
-    addresses = flat(workers)
-    strange = [one for one in addresses if not ADDRESS.fullmatch(one)]
+    pools = {str(name): flat(given) for name, given in (workers if isinstance(workers, t.Mapping) else {WORKERS: workers}).items()}
+    strange = [one for addresses in pools.values() for one in addresses if not ADDRESS.fullmatch(one)]
     if strange:
         raise ValueError(f"The address {shown(strange[0])} of a worker is no address. See the attribute that wn_ips of the template reads.")
-    unknown = sorted(set(groups.values()) - {FRONT, WORKERS})
+    wanted = {group: flat(who) for group, who in groups.items()}
+    possible = [FRONT, *pools]
+    unknown = sorted({who for names in wanted.values() for who in names} - set(possible))
     if unknown:
-        raise ValueError(f"tosca_site_groups gives a group to {shown(unknown[0])}. Write {FRONT} or {WORKERS}.")
+        raise ValueError(f"tosca_site_groups gives a group to {shown(unknown[0])}. Write {', '.join(possible[:-1])} or {possible[-1]}.")
     known = {address: own for own in hostvars.values() for address in _addresses(own)}
     defaults = dict(connection or {})
     own = hostvars[front]
     name = str(own.get("IM_NODE_HOSTNAME") or "").lower()
     fronts = {name if NAME.fullmatch(name) else FRONT: _connection(own, {})}
-    members: dict[str, dict[str, t.Any]] = {}
-    for address in addresses:
-        its = known.get(address, {})
-        called = _host_name(its, address)
-        if called in members or called in fronts:
-            raise ValueError(f"Two hosts are called {called}. Give each worker a name of its own, with #N# in dns_name of the template.")
-        members[called] = _connection(its, {**defaults, "ansible_host": address})
+    members: dict[str, dict[str, dict[str, t.Any]]] = {FRONT: fronts}
+    taken = set(fronts)
+    for pool, addresses in pools.items():
+        members[pool] = {}
+        for address in addresses:
+            its = known.get(address, {})
+            called = _host_name(its, address)
+            if called in taken:
+                raise ValueError(
+                    f"Two hosts are called {called}. Give each worker a name of its own, with #N# in dns_name of the template."
+                )
+            taken.add(called)
+            members[pool][called] = _connection(its, {**defaults, "ansible_host": address})
     return {
         "all": {
-            "hosts": {**fronts, **members},
-            "children": {
-                group: {"hosts": {host: {} for host in (fronts if who == FRONT else members)}} for group, who in sorted(groups.items())
-            },
+            "hosts": {host: its for pool in members.values() for host, its in pool.items()},
+            "children": {group: {"hosts": {host: {} for who in names for host in members[who]}} for group, names in sorted(wanted.items())},
         }
     }
 

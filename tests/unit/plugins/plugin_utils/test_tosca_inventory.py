@@ -38,6 +38,18 @@ def test_no_workers_are_no_error():
     assert inventory.inventory(HOSTS, "10.0.0.2_0", [[], []], GROUPS)["all"]["children"]["slurm_nodes"] == {"hosts": {}}
 
 
+def test_hosts_come_in_pools():
+    """As a cluster of Mesos: the front end is the first of three masters."""
+    pools = {"masters": [["10.0.0.4"], "10.0.0.5"], "workers": ["10.0.0.3"], "balancers": []}
+    groups = {"mesos_masters": ["front", "masters"], "mesos_agents": "workers", "marathon_lb": "balancers"}
+    made = inventory.inventory(HOSTS, "10.0.0.2_0", pools, groups)["all"]["children"]
+    assert {group: list(one["hosts"]) for group, one in made.items()} == {
+        "marathon_lb": [],
+        "mesos_agents": ["gpuwn-1"],
+        "mesos_masters": ["slurmserver", "wn-10-0-0-4", "wn-10-0-0-5"],
+    }
+
+
 @pytest.mark.parametrize(
     ("workers", "groups", "sentence"),
     [
@@ -45,6 +57,8 @@ def test_no_workers_are_no_error():
         (["10.0.0.3", "10.0.0.3"], GROUPS, "Two hosts are called gpuwn-1"),
         (["10.0.0.2"], GROUPS, "Two hosts are called slurmserver"),
         ([], {"slurm_nodes": "all"}, "tosca_site_groups gives a group to 'all'. Write front or workers."),
+        ({"masters": [], "workers": []}, {"mesos_agents": ["slaves"]}, "gives a group to 'slaves'. Write front, masters or workers."),
+        ({"masters": ["10.0.0.3"], "workers": ["10.0.0.3"]}, {}, "Two hosts are called gpuwn-1"),
     ],
 )
 def test_nonsense_is_one_sentence(workers, groups, sentence):

@@ -1,0 +1,137 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""What the artifacts of TOSCA hand to the role tosca_site, computed by Ansible: groups, inventory and variables."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+# As the Infrastructure Manager calls its hosts.
+HOSTS = {
+    "10.0.0.2_0": {"IM_NODE_HOSTNAME": "front", "IM_NODE_PRIVATE_IP": "10.0.0.2"},
+    "10.0.0.3_1": {"IM_NODE_HOSTNAME": "wn-1", "IM_NODE_PRIVATE_IP": "10.0.0.3"},
+    "10.0.0.4_2": {"IM_NODE_HOSTNAME": "master-1", "IM_NODE_PRIVATE_IP": "10.0.0.4"},
+    "10.0.0.5_3": {"IM_NODE_HOSTNAME": "master-2", "IM_NODE_PRIVATE_IP": "10.0.0.5"},
+    "10.0.0.6_4": {"IM_NODE_HOSTNAME": "lb-1", "IM_NODE_PRIVATE_IP": "10.0.0.6"},
+}
+SLURM = {"cluster_workers": [["10.0.0.3"], []], "cluster_users": [{"os_user_name": "ada"}], "cluster_settings": "", "cluster_drain": []}
+WANTED = (
+    "{{ {'playbooks': tosca_site_playbooks, 'secrets': tosca_site_secrets, 'given': tosca_site_given_secrets | default({}),"
+    " 'variables': tosca_site_variables,"
+    " 'inventory': hostvars | deephdc.accelerators.tosca_inventory(inventory_hostname, tosca_site_workers, tosca_site_groups)} | to_json }}"
+)
+
+
+@pytest.fixture
+def handed(tmp_path):
+    """A function: an artifact's name and its inputs to what it hands over."""
+
+    def run(artifact, inputs):
+        play = yaml.safe_load((ROOT / f"tosca/artifacts/{artifact}.yml").read_text())[0]
+        task = next(task for task in play["tasks"] if "ansible.builtin.include_role" in task)
+        made = {
+            "name": "Compute",
+            "ansible.builtin.copy": {"content": WANTED, "dest": str(tmp_path / "out.json"), "mode": "0600"},
+            "vars": task["vars"],
+        }
+        (tmp_path / "play.yml").write_text(
+            yaml.safe_dump([{"hosts": "10.0.0.2_0", "connection": "local", "gather_facts": False, "vars": inputs, "tasks": [made]}])
+        )
+        (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": HOSTS}}))
+        words = [f"{sys.prefix}/bin/ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
+        environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"), "ANSIBLE_LOCALHOST_WARNING": "False"}
+        environment["ANSIBLE_PYTHON_INTERPRETER"] = sys.executable
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return json.loads((tmp_path / "out.json").read_text())
+
+    return run
+
+
+def members(made):
+    return {group: sorted(one["hosts"]) for group, one in made["inventory"]["all"]["children"].items()}
+
+
+def test_slurm(handed):
+    made = handed(
+        "slurm", {**SLURM, "cluster_partitions": [{"name": "a", "default": True}], "cluster_settings": "slurm_cluster_name: mine\n"}
+    )
+    assert made["playbooks"] == ["slurm"] and made["secrets"] == {"munge_key": 128}
+    front = ["front"]
+    assert members(made) == {"slurm_controllers": front, "slurm_databases": front, "slurm_logins": front, "slurm_nodes": ["wn-1"]}
+    variables = made["variables"]
+    assert variables["slurm_cluster_name"] == "mine" and variables["slurm_cluster_partitions"] == [{"name": "a", "default": True}]
+    assert variables["slurm_cluster_policy"] == {"accounts": [{"name": "users", "users": ["ada"]}]}
+    assert not [name for name in variables if name.startswith(("oidc_", "slurm_gateway", "slurm_elastic"))]
+
+
+def test_workers_to_drain_are_drained_last(handed):
+    made = handed("slurm", {**SLURM, "cluster_drain": ["wn-1"], "cluster_drain_wait": 60})
+    assert made["playbooks"] == ["slurm", "slurm_drain"]
+    assert made["variables"]["slurm_drain_nodes"] == ["wn-1"] and made["variables"]["slurm_drain_wait"] == 60
+
+
+def test_jobs_by_token(handed):
+    gateway = {
+        "gateway_server_name": "slurm.site.test",
+        "gateway_issuer": "https://iam.site.test",
+        "gateway_audience": "https://slurm.site.test",
+        "gateway_scopes": ["slurm"],
+        "gateway_accounts": [{"subject": "f3c1", "account": "ada"}],
+    }
+    made = handed("slurm", {**SLURM, **gateway})
+    assert made["playbooks"] == ["slurm", "oidc_proxy"] and set(made["secrets"]) == {"munge_key", "slurm_rest_jwt_key"}
+    assert members(made)["slurm_rest"] == members(made)["oidc_proxies"] == ["front"]
+    variables = made["variables"]
+    assert variables["slurm_gateway_accounts"] == [{"issuer": "https://iam.site.test", "subject": "f3c1", "account": "ada"}]
+    assert variables["oidc_proxy_backends"][0]["audience"] == "https://slurm.site.test"
+    assert variables["slurm_gateway_enabled"] is True
+
+
+def test_cloud_nodes(handed):
+    elastic = {
+        "elastic_nodes": 4,
+        "elastic_cpus": 8,
+        "elastic_memory": 16384,
+        "elastic_gpus": 2,
+        "elastic_gpu_type": "a100",
+        "elastic_image": "slurm-node",
+        "elastic_flavor": "gpu.a100.2",
+        "elastic_network": "private",
+        "elastic_access": "clouds: {site: {}}",
+        "elastic_idle_time": 300,
+    }
+    variables = handed("slurm", {**SLURM, **elastic})["variables"]
+    (nodes,) = variables["slurm_cluster_cloud_nodes"]
+    assert (nodes["names"], nodes["cpus"], nodes["memory_mib"], nodes["gpus"]) == ("cloud[1-4]", 8, 16384, {"a100": 2})
+    assert variables["slurm_cluster_partitions"] == [{"name": "batch", "default": True}, {"name": "burst", "cloud": ["cloud[1-4]"]}]
+    assert variables["slurm_cluster_settings"] == {"SuspendTime": 300}
+    assert handed("slurm", {**SLURM, **elastic, "elastic_gpus": 0})["variables"]["slurm_cluster_cloud_nodes"][0]["gpus"] == {}
+
+
+@pytest.mark.parametrize("masters", [[], [["10.0.0.4", "10.0.0.5"]]], ids=["one master", "three masters"])
+def test_mesos(handed, masters):
+    inputs = {
+        "cluster_workers": [[], ["10.0.0.3"]],
+        "cluster_masters": masters,
+        "cluster_balancers": [["10.0.0.6"]],
+        "cluster_users": [{"os_user_name": "ada"}],
+        "cluster_chronos": False,
+        "cluster_operator_secret": "a secret of the template",
+    }
+    made = handed("mesos", inputs)
+    all_masters = ["front", "master-1", "master-2"] if masters else ["front"]
+    same = dict.fromkeys(("mesos_masters", "zookeeper", "marathon"), all_masters)
+    assert members(made) == {**same, "chronos": [], "mesos_agents": ["wn-1"], "marathon_lb": ["lb-1"]}
+    assert members(handed("mesos", {**inputs, "cluster_chronos": True}))["chronos"] == all_masters
+    assert made["variables"] == {"mesos_cluster_name": "mesos", "mesos_cluster_users": ["nobody", "ada"]}
+    assert made["given"]["mesos_cluster_secrets"]["operator"] == "a secret of the template"
+    assert "zookeeper_mesos" in made["secrets"]["mesos_cluster_secrets"]

@@ -1,0 +1,210 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The Infrastructure Manager on this machine, its client, and the stand-in for a cloud in which it makes machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from local import ROOT, Cluster
+
+PYTHON = ROOT / ".cache/tosca-server"
+COLLECTION = "/opt/deephdc-accelerators-0.1.0.tar.gz"
+# Where the manager installs collections on a front end.
+DEPENDENCIES = "/var/tmp/ansible/ansible_collections"
+# Where the manager reads its settings: beside its package.
+SETTINGS = next((PYTHON / "lib").glob("python*"), PYTHON) / "site-packages/im.cfg"
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def reachable(port: int, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, f"nothing listens on {port} after {seconds} s"
+            time.sleep(0.3)
+
+
+def docker(*words: str) -> str:
+    return subprocess.run(["docker", *words], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
+class Manager:
+    """The manager with its cloud."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+        self.port, self.cloud_port = free_port(), free_port()
+        self.server: subprocess.Popen[bytes] | None = None
+        self.cloud: subprocess.Popen[bytes] | None = None
+        self.images = {name: f"deephdc.accelerators/{cluster.label}:{name}" for name in ("image", "gpu-image")}
+        self.auth = folder / "auth.dat"
+        self.auth.touch(mode=0o600)
+        self.auth.write_text(
+            f"id = im; type = InfrastructureManager; username = test; password = test\nid = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
+            encoding="utf-8",
+        )
+
+    def make_images(self) -> None:
+        """Make the images of the scenario's hosts, with the collection as it is now in that of a front end."""
+        built = subprocess.run(
+            [ROOT / "scripts/tarball", self.folder / "tarball"], check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        ).stdout.split()[-1]
+        docker("cp", str(ROOT / built), f"{self.cluster.label}-image:{COLLECTION}")
+        # The one of the manager's Ansible is too old. Galaxy, from where the manager would install a newer one, is out of reach.
+        docker("exec", f"{self.cluster.label}-image", "mkdir", "--parents", DEPENDENCIES)
+        docker("cp", str(ROOT / ".collections/ansible_collections/kubernetes"), f"{self.cluster.label}-image:{DEPENDENCIES}")
+        for name, tag in self.images.items():
+            # Each machine makes its own.
+            docker("exec", f"{self.cluster.label}-{name}", "truncate", "--size=0", "/etc/machine-id")
+            docker("commit", f"{self.cluster.label}-{name}", tag)
+
+    def start_cloud(self) -> None:
+        words = [sys.executable, str(ROOT / "tests/stand_ins/im_cloud.py"), str(self.cloud_port), self.cluster.label]
+        with (self.folder / "cloud.log").open("ab") as log:
+            self.cloud = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        reachable(self.cloud_port)
+
+    def start(self) -> None:
+        settings = {
+            "REST_ADDRESS": "127.0.0.1",
+            "REST_PORT": self.port,
+            "DATA_DB": f"sqlite:///{self.folder}/infrastructures.db",
+            "USER_DB": "",
+            "LOG_FILE": self.folder / "im.log",
+            "LOG_LEVEL": "DEBUG",
+            "MAX_SIMULTANEOUS_LAUNCHES": 1,
+            "MAX_VM_FAILS": 1,
+            "WAIT_SSH_ACCCESS_TIMEOUT": 120,
+            "MAX_CONTEXTUALIZATION_TIME": 1800,
+            "ANSIBLE_INSTALL_TIMEOUT": 600,
+            "PLAYBOOK_RETRIES": 1,
+            "SSH_REVERSE_TUNNELS": False,
+            # Seconds; the defaults are up to ten times as many.
+            "CHECK_CTXT_PROCESS_INTERVAL": 2,
+            "CONFMAMAGER_CHECK_STATE_INTERVAL": 1,
+            "UPDATE_CTXT_LOG_INTERVAL": 3,
+            "VM_INFO_UPDATE_FREQUENCY": 2,
+        }
+        SETTINGS.write_text("[im]\n" + "".join(f"{name} = {value}\n" for name, value in settings.items()), encoding="utf-8")
+        # Molecule's settings of Ansible are not the manager's.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        environment |= {"PATH": f"{PYTHON}/bin:{os.environ['PATH']}", "ANSIBLE_HOST_KEY_CHECKING": "False"}
+        with (self.folder / "server.log").open("ab") as log:
+            self.server = subprocess.Popen(
+                [PYTHON / "bin/im_service"], cwd=self.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        reachable(self.port)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End the manager; by SIGKILL it can't write down where it was."""
+        if self.server and self.server.poll() is None:
+            self.server.send_signal(how)
+            self.server.wait(60)
+
+    def end_all(self) -> None:
+        self.end()
+        if self.cloud:
+            self.cloud.kill()
+            self.cloud.wait()
+
+    def ask(self, *words: str, seconds: float = 300, succeeds: bool = True) -> str:
+        """What the manager's client prints."""
+        done = subprocess.run(
+            [PYTHON / "bin/im_client", "-r", f"http://127.0.0.1:{self.port}", "-a", self.auth, *words],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert (done.returncode == 0) == succeeds, done.stdout[-6000:]
+        return done.stdout
+
+    def template(self, name: str, inputs: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
+        """A template as a user fills it in, with images of this cloud, and types and artifacts of the working tree.
+
+        :param properties: further properties of nodes, which no input sets.
+        """
+        types = (ROOT / "tosca/types/deephdc.yaml").read_text(encoding="utf-8")
+        path = self.folder / "types.yaml"
+        path.write_text(types.replace("file: deephdc-accelerators-0.1.0.tar.gz", f"file: {COLLECTION}"), encoding="utf-8")
+        template = yaml.safe_load((ROOT / f"tosca/templates/{name}.yaml").read_text(encoding="utf-8"))
+        template["imports"] = [{"deephdc_types": str(path)}]
+        template["repositories"]["deephdc_artifacts"]["url"] = f"file://{ROOT}/tosca/artifacts/"
+        topology = template["topology_template"]
+        for key, value in inputs.items():
+            topology["inputs"][key]["default"] = value
+        for node, one in topology["node_templates"].items():
+            if one["type"] == "tosca.nodes.indigo.Compute":
+                image = self.images["gpu-image" if node.startswith("gpu_") else "image"]
+                one["capabilities"]["os"]["properties"]["image"] = f"docker://{image}"
+            one.setdefault("properties", {}).update((properties or {}).get(node, {}))
+        made = self.folder / f"{name}.yaml"
+        made.write_text(yaml.safe_dump(template, sort_keys=False), encoding="utf-8")
+        return made
+
+    def create(self, template: Path) -> str:
+        said = self.ask("create", str(template))
+        found = re.search(r"ID: ([0-9a-f-]{36})", said)
+        assert found, said
+        return found.group(1)
+
+    def state(self, identifier: str) -> dict[str, Any]:
+        return dict(json.loads(self.ask("-q", "getstate", identifier)))
+
+    def wait(self, identifier: str, wanted: str = "configured", seconds: float = 1200) -> None:
+        """Wait until the manager has done what it was asked for."""
+        deadline = time.monotonic() + seconds
+        while (seen := self.state(identifier)["state"]) in ("pending", "running"):
+            assert time.monotonic() < deadline, f"still {seen} after {seconds} s: {self.log(identifier)[-4000:]}"
+            time.sleep(2)
+        assert seen == wanted, self.log(identifier)[-8000:]
+
+    def log(self, identifier: str) -> str:
+        """What a user reads of a deployment: the manager's messages, and those of each machine."""
+        machines = sorted(self.state(identifier)["vm_states"])
+        parts = [self.ask("getcontmsg", identifier), *(self.ask("getvmcontmsg", identifier, one) for one in machines)]
+        return "\n".join(parts)
+
+    def outputs(self, identifier: str) -> dict[str, Any]:
+        return dict(json.loads(self.ask("-q", "getoutputs", identifier)))
+
+    def machines(self) -> set[str]:
+        """Names of the machines in the cloud."""
+        names = docker("ps", "--all", "--filter", f"label=deephdc.accelerators={self.cluster.label}", "--format", "{{.Names}}").split()
+        ours = {name.removeprefix(f"{self.cluster.label}-") for name in names}
+        return ours - set(self.images)
+
+    def remove_all(self) -> None:
+        """Remove what a killed run left in the cloud, and the images."""
+        for name in self.machines():
+            docker("rm", "--force", "--volumes", f"{self.cluster.label}-{name}")
+        for network in docker(
+            "network", "ls", "--filter", f"label=deephdc.accelerators={self.cluster.label}", "--format", "{{.Name}}"
+        ).split():
+            if network.startswith("im_"):
+                docker("network", "rm", network)
+        for tag in self.images.values():
+            subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

@@ -1,0 +1,191 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The Infrastructure Manager deploys the SLURM template, and the cluster lives: it grows, changes, shrinks, goes.
+
+A test begins with what the one before left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from infrastructure_manager import Manager, docker
+from local import Cluster
+
+DEVICE_ROOT = "/var/lib/gpu_simulator"
+SETTINGS = f"slurm_cluster_device_root: {DEVICE_ROOT}\nslurm_cluster_settings: {{SlurmdTimeout: 30}}\n"
+INPUTS: dict[str, Any] = {
+    "wn_num": 0,
+    "gpu_wn_num": 2,
+    "gpu_num": 2,
+    "gpu_vendor": "NVIDIA",
+    "gpu_model": "A100",
+    "slurm_users": [{"os_user_name": "ada"}, {"os_user_name": "eve"}],
+    "slurm_settings": SETTINGS,
+}
+PROPERTIES = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
+FRONT = "slurmserver"
+# The playbook that the front end's artifact runs.
+NESTED = "pgrep --full --oldest 'ansible-playboo[k].*deephdc.accelerators.slurm'"
+# Opens both GPUs: one is the job's, the other one is closed to it.
+OPEN_BOTH = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: //"; done'
+
+
+class Deployment:
+    """One infrastructure of the manager, and the template as its user has it now."""
+
+    def __init__(self, manager: Manager) -> None:
+        self.manager, self.inputs = manager, dict(INPUTS)
+        self.identifier = ""
+
+    def template(self, **changes: Any) -> str:
+        self.inputs |= changes
+        return str(self.manager.template("slurm_cluster", self.inputs, PROPERTIES))
+
+    def reconfigure(self, wanted: str = "configured", **changes: Any) -> str:
+        self.manager.ask("reconfigure", self.identifier, self.template(**changes))
+        self.manager.wait(self.identifier, wanted)
+        return self.manager.log(self.identifier)
+
+    def number(self, host: str) -> str:
+        """The manager's number of a machine."""
+        (found,) = [
+            number
+            for number in self.manager.state(self.identifier)["vm_states"]
+            if f"net_interface.0.dns_name = '{host}'" in self.manager.ask("getvminfo", self.identifier, number)
+        ]
+        return str(found)
+
+
+@pytest.fixture(scope="module")
+def deployment(manager: Manager) -> Iterator[Deployment]:
+    yield Deployment(manager)
+
+
+def job(cluster: Cluster, user: str, options: str, program: str, seconds: float = 120) -> list[str]:
+    words = f"runuser -u {user} -- srun --chdir=/tmp {options} sh -c '{program}'"
+    return cluster.out(FRONT, words, timeout=seconds).splitlines()
+
+
+def states(cluster: Cluster) -> dict[str, str]:
+    said = cluster.out(FRONT, "sinfo --Node --noheader --format '%N %T'")
+    return dict(line.split() for line in said.splitlines())
+
+
+def test_a_deployment_that_is_killed_says_where_it_was(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """Both the playbook on the front end and the manager lose their process at once."""
+    deployment.identifier = manager.create(manager.template("slurm_cluster", INPUTS, PROPERTIES))
+    cluster.until(FRONT, "systemctl is-system-running", "running")
+    # Some of it is there by then, and no cluster yet.
+    cluster.until(FRONT, f"{NESTED} >/dev/null && test -e /etc/slurm/slurmdbd.conf && echo there", "there", 900)
+    cluster.out(FRONT, f"kill -KILL $({NESTED})")
+    manager.wait(deployment.identifier, "unconfigured")
+    said = manager.log(deployment.identifier)
+    assert "The playbook was ended by signal 9 in the task" in said, said[-6000:]
+    assert cluster.run(FRONT, "sinfo").returncode != 0
+
+
+def test_a_retry_finishes_it(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    manager.ask("reconfigure", deployment.identifier)
+    manager.wait(deployment.identifier)
+    assert states(cluster) == {"gpuwn-1": "idle", "gpuwn-2": "idle"}
+
+
+def test_outputs_are_right(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    outputs = manager.outputs(deployment.identifier)
+    addresses = [cluster.out(f"gpuwn-{n}", "hostname --all-ip-addresses").split()[0] for n in (1, 2)]
+    assert sorted(outputs["gpu_wn_ips"]) == sorted(addresses)
+    assert outputs["wn_ips"] in ([], None, "[]") and outputs["cluster_ip"] == "127.0.0.1"
+
+
+def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, deployment: Deployment) -> None:
+    assert sorted(job(cluster, "ada", "--gres=gpu:a100:1", OPEN_BOTH)) == ["No such device or address", "Operation not permitted"]
+    assert len(set(job(cluster, "eve", "--nodes=2 --gres=gpu:1", "hostname"))) == 2
+
+
+def test_a_failure_has_the_words_of_the_playbook(cluster: Cluster, deployment: Deployment) -> None:
+    bad = [{"name": "batch", "default": True, "gpu_types": ["h100"]}]
+    said = deployment.reconfigure("unconfigured", slurm_partitions=bad)
+    assert "h100" in said and "slurm_cluster_partitions" in said, said[-6000:]
+    # The cluster is as before.
+    assert job(cluster, "ada", "--gres=gpu:1", "echo $SLURM_JOB_PARTITION") == ["batch"]
+
+
+def test_another_partition_comes_by_a_reconfiguration(cluster: Cluster, deployment: Deployment) -> None:
+    wanted = [{"name": "batch", "default": True}, {"name": "long", "max_time": "7-00:00:00"}]
+    deployment.reconfigure(slurm_partitions=wanted)
+    assert cluster.out(FRONT, "sinfo --partition=long --noheader --format=%l").splitlines()[0] == "7-00:00:00"
+    assert job(cluster, "ada", "--partition=long --gres=gpu:1", "echo $SLURM_JOB_PARTITION") == ["long"]
+
+
+def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """While a job runs on another one, which goes on."""
+    cluster.out(FRONT, "runuser -u eve -- sbatch --chdir=/tmp --nodelist=gpuwn-1 --gres=gpu:1 --job-name=through --wrap 'sleep 7200'")
+    manager.ask("addresource", deployment.identifier, deployment.template(gpu_wn_num=3))
+    manager.wait(deployment.identifier)
+    assert set(states(cluster)) == {"gpuwn-1", "gpuwn-2", "gpuwn-3"}
+    said = job(cluster, "ada", "--nodelist=gpuwn-3 --gres=gpu:a100:1", f"hostname; {OPEN_BOTH}")
+    assert sorted(said) == ["No such device or address", "Operation not permitted", "gpuwn-3"]
+    assert cluster.out(FRONT, "squeue --noheader --name=through --format=%T") == "RUNNING"
+    cluster.out(FRONT, "scancel --name=through")
+
+
+def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """The deployment waits for its job."""
+    cluster.out(
+        FRONT,
+        "runuser -u ada -- sbatch --chdir=/tmp --nodelist=gpuwn-3 --gres=gpu:1 --job-name=last --output=/tmp/last.txt"
+        " --wrap 'while [ ! -e /tmp/go ]; do sleep 1; done; echo done'",
+    )
+    cluster.until(FRONT, "squeue --noheader --name=last --format=%T", "RUNNING")
+    manager.ask("reconfigure", deployment.identifier, deployment.template(slurm_drain=["gpuwn-3"]))
+    cluster.until(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format=%T", "draining", 600)
+    assert manager.state(deployment.identifier)["state"] == "running"
+    cluster.out("gpuwn-3", "touch /tmp/go")
+    manager.wait(deployment.identifier)
+    assert cluster.out("gpuwn-3", "cat /tmp/last.txt") == "done"
+    assert cluster.out(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format='%T %E'") == "drained leaves the deployment"
+
+
+def test_a_drained_worker_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    # The template that the manager keeps names no worker to drain when there is none.
+    deployment.template(slurm_drain=[], gpu_wn_num=2)
+    manager.ask("removeresource", deployment.identifier, deployment.number("gpuwn-3"), "0")
+    assert manager.machines() == {FRONT, "gpuwn-1", "gpuwn-2"}
+    deployment.reconfigure()
+    assert states(cluster) == {"gpuwn-1": "idle", "gpuwn-2": "idle"}
+
+
+def test_a_worker_that_goes_with_a_job_on_it(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """Without a drain: the job waits for another worker, and the log names it as long as SLURM counts it as running."""
+    cluster.out(FRONT, "runuser -u ada -- sbatch --chdir=/tmp --nodes=1 --gres=gpu:2 --job-name=cut --requeue --wrap 'sleep 7200'")
+    cluster.until(FRONT, "squeue --noheader --name=cut --format=%T", "RUNNING")
+    lost = cluster.out(FRONT, "squeue --noheader --name=cut --format=%N")
+    manager.ask("removeresource", deployment.identifier, deployment.number(lost), "0")
+    cluster.until(FRONT, f"sinfo --noheader --nodes={lost} --format=%T", "down", 300)
+    deployment.reconfigure(gpu_wn_num=1)
+    (left,) = {"gpuwn-1", "gpuwn-2"} - {lost}
+    assert set(states(cluster)) == {left}
+    cluster.until(FRONT, "squeue --noheader --name=cut --format='%T %N'", f"RUNNING {left}", 300)
+    cluster.out(FRONT, "scancel --name=cut")
+
+
+def test_the_secrets_are_in_no_log(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    assert cluster.out(FRONT, "stat --format '%a %U' /etc/deephdc/tosca_secrets.json") == "600 root"
+    key = cluster.out(FRONT, 'python3 -c \'import json; print(json.load(open("/etc/deephdc/tosca_secrets.json"))["munge_key"])\'')
+    assert len(key) > 100
+    assert key not in manager.log(deployment.identifier)
+    for path in manager.folder.glob("*"):
+        assert path.is_dir() or key.encode() not in path.read_bytes(), path
+    kept = cluster.out(FRONT, f"grep --recursive --files-with-matches --fixed-strings '{key}' /var/tmp /tmp /var/log || true")
+    assert kept == ""
+
+
+def test_destroy_leaves_nothing(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    manager.ask("-y", "destroy", deployment.identifier)
+    assert manager.machines() == set()
+    networks = docker("network", "ls", "--filter", f"label=deephdc.accelerators={cluster.label}", "--format", "{{.Name}}").split()
+    assert networks == [f"deephdc-{cluster.label}"]
+    assert deployment.identifier not in manager.ask("list")
