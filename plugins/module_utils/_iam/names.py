@@ -25,7 +25,7 @@ OF_THE_SYSTEM = """
 # Users of the managers' services, and of what this collection's roles install; a test compares them with the roles.
 OF_SERVICES = """
     slurmctld slurmd slurmdbd slurmrestd slurm_gateway slurm-info kubernetes-info openstack-info oidc-sessions etcd nvidia-persistenced
-    keystone glance placement neutron nova rabbitmq epmd
+    keystone glance placement neutron nova rabbitmq epmd zookeeper mesos marathon marathon-lb chronos haproxy mesos-info
 """
 RESERVED = frozenset([*OF_THE_SYSTEM.split(), *OF_SERVICES.split()])
 
