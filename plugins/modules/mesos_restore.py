@@ -118,8 +118,7 @@ def extract(archive: str, target: str, owner: str) -> None:
             folder, _slash, name = member.name.partition("/")
             if folder != backup.VERSION or not member.isfile() or not (name in backup.EPOCHS or backup.FILE.match(name)):
                 raise ValueError(f"{backup.ZOOKEEPER} has {member.name}, which is no file of ZooKeeper's data")
-            source = tar.extractfile(member)
-            assert source is not None
+            source: Any = tar.extractfile(member)
             with open(os.path.join(target, name), "xb") as file:
                 shutil.copyfileobj(source, file)
                 file.flush()
