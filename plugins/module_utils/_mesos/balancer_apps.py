@@ -391,6 +391,6 @@ def read(apps: t.Sequence[t.Any], site: Site, resolve: t.Callable[[str], str], k
         else:
             found.present.add(base)
             single[base] = merged(members, base, found.problems)
-    for _, one in sorted(single.items()):
+    for _name, one in sorted(single.items()):
         found.services.extend(opened(one, site, resolve, found.problems))
     return found

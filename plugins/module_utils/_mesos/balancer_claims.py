@@ -98,7 +98,7 @@ def settle(
             found.problems.append(Problem(service.app, "", f"port {service.index} is not published: {sentence}"))
             continue
         claims.update(asked)
-        used.update(claim for claim, _ in asked if not claim.startswith("host "))
+        used.update(claim for claim, _app in asked if not claim.startswith("host "))
         found.services.append(service)
     return found
 

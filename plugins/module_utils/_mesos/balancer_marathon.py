@@ -121,7 +121,7 @@ class Marathon:
 
         :raises Away: no Marathon gave a list of them.
         """
-        return self._first(lambda one: self._apps(one))
+        return self._first(self._apps)
 
     def events(self, timeout: float) -> Stream:
         """Open the stream of events.
@@ -177,7 +177,7 @@ class Marathon:
 
     def _ask(self, one: Address, target: str, accept: str, timeout: float) -> t.Tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         """A response with the status 200."""
-        for _ in range(3):
+        for _try in range(3):
             connection = self._connection(one, timeout)
             try:
                 connection.request("GET", target, headers={**self._headers, "Accept": accept})

@@ -29,7 +29,7 @@ SHOWN = 2000  # problems in a report: each has an application behind it that can
 
 
 def log(text: str) -> None:
-    print(text, flush=True)
+    print(text, flush=True)  # pylint: disable=ansible-bad-function
 
 
 def notify(text: str) -> None:
@@ -170,7 +170,7 @@ class Program:
         :raises Failed: it takes none.
         """
         left = list(services)
-        for _ in range(TRIES):
+        for _try in range(TRIES):
             written = balancer_conf.write(left, self.balancer)
             on_disk = balancer_haproxy.get(self._control.configuration) == written.text
             if on_disk and self._control.running() in ("", written.digest):
@@ -283,22 +283,22 @@ def main(arguments: t.Sequence[str]) -> int:
     settings = settings_of(arguments[0])
     if "--status" in arguments:
         good, status = seen(settings)
-        print(status)
+        print(status)  # pylint: disable=ansible-bad-function
         return 0 if good else 1
     if os.geteuid() != os.stat(settings["state"]).st_uid:  # HAProxy could not read what root writes
-        print(f"Run this as the owner of {settings['state']}, or with --status.", file=sys.stderr)
+        print(f"Run this as the owner of {settings['state']}, or with --status.", file=sys.stderr)  # pylint: disable=ansible-bad-function
         return 1
     try:
         marathon, events = connect(settings), connect(settings)
     except (OSError, ValueError) as error:
-        print(f"{arguments[0]}: {balancer_marathon.sentence(error)}", file=sys.stderr)
+        print(f"{arguments[0]}: {balancer_marathon.sentence(error)}", file=sys.stderr)  # pylint: disable=ansible-bad-function
         return 1
     control = balancer_haproxy.HAProxy(settings["state"], settings["runtime"])
     program = Program(settings, marathon, control, balancer_marathon.Resolver())
     try:
         program.begin()
     except balancer_haproxy.Failed as error:
-        print(str(error), file=sys.stderr)
+        print(str(error), file=sys.stderr)  # pylint: disable=ansible-bad-function
         return 1
     # HAProxy's unit waits for this one: now there is a configuration for it.
     notify("READY=1")

@@ -60,9 +60,12 @@ class Marathon:
         word = base64.b64encode(account.encode("utf-8")).decode("ascii")
         self._headers = {"Authorization": "Basic " + word, "Accept": "application/json"}
         try:
-            self._context = ssl.create_default_context(cafile=authority) if self.url.startswith("https:") else None
+            context = ssl.create_default_context(cafile=authority) if self.url.startswith("https:") else None
         except OSError as error:
             raise Refused("{0} can't be read ({1}).".format(authority, error.strerror)) from error
+        # No proxy of the environment: it would be given the account.
+        handlers = [urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])]
+        self._opener = urllib.request.build_opener(*handlers)
 
     def ask(self, path: str, method: str = "GET") -> Any:
         """What Marathon answers; None where it answers nothing.
@@ -71,7 +74,7 @@ class Marathon:
         """
         request = urllib.request.Request(self.url + path, headers=self._headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT, context=self._context) as answer:
+            with self._opener.open(request, timeout=TIMEOUT) as answer:
                 text = answer.read().decode("utf-8")
             return json.loads(text) if text.strip() else None
         except urllib.error.HTTPError as error:

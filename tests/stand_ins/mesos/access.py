@@ -63,7 +63,7 @@ def principal_of(header: str, secrets: dict[str, str]) -> str | None:
     if not header.startswith("Basic "):
         return None
     try:
-        name, _, secret = base64.b64decode(header[len("Basic ") :], validate=True).decode().partition(":")
+        name, _colon, secret = base64.b64decode(header[len("Basic ") :], validate=True).decode().partition(":")
     except ValueError:
         return None
     return name if name in secrets and hmac.compare_digest(secrets[name], secret) else None

@@ -145,7 +145,7 @@ class Agent:
             keeper = Keeper(where, seconds(self.values.get("zk_session_timeout", "10secs")))
             threading.Thread(target=self.detect, args=(keeper,), daemon=True).start()
         else:
-            host, _, port = master.partition(":")
+            host, _colon, port = master.partition(":")
             self.leader = {"address": {"ip": host}, "port": int(port or "5050"), "pid": f"master@{master}"}
         threading.Thread(target=self.listen, daemon=True).start()
         last = 0.0

@@ -41,7 +41,7 @@ class Chronos:
         values = self.values
         store = values.get("ssl_keystore_path") or os.environ.get("MESOSPHERE_KEYSTORE_PATH", "")
         hosts = values.get("zk_hosts", "localhost:2181").removeprefix("zk://").partition("/")[0]
-        user, _, password = values.get("zk_auth", "").partition(":")
+        user, _colon, password = values.get("zk_auth", "").partition(":")
         if any(len(server.split(":")) != 2 for server in hosts.split(",")):
             raise Refused("requirement failed: Error, zookeeper servers must be provided in the form host1:port2,host2:port2")
         if store:
@@ -153,7 +153,7 @@ class Chronos:
 
     def answer(self, request: Request) -> Reply:
         if self.known:
-            name, _, secret = self.known.partition(":")
+            name, _colon, secret = self.known.partition(":")
             if access.principal_of(request.headers.get("Authorization", ""), {name: secret}) is None:
                 raise unauthorized(self.values.get("http_realm", "Mesosphere"))
         if request.path == "/ping":

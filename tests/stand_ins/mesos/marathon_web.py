@@ -28,7 +28,7 @@ class MarathonWeb:
     def answer(self, request: Request) -> Reply:
         marathon = self.marathon
         if self.known:
-            name, _, secret = self.known.partition(":")
+            name, _colon, secret = self.known.partition(":")
             if access.principal_of(request.headers.get("Authorization", ""), {name: secret}) is None:
                 raise unauthorized(marathon.values.get("http_realm", "Mesosphere"))
         if request.path == "/ping":

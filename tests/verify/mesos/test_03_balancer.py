@@ -72,7 +72,7 @@ def test_an_application_takes_no_name_and_port_of_another(cluster: Cluster) -> N
     (first,) = start(cluster, web("aaa", 10101))
     reached(cluster)
     start(cluster, web("bbb", 10101))
-    for _ in range(5):
+    for _time in range(5):
         assert first["id"] in cluster.out("m1", f"sleep 1; {GET.format('web.site.test')}")
 
 

@@ -139,7 +139,7 @@ def announced(handler: BaseHTTPRequestHandler) -> None:
 def drips(handler: BaseHTTPRequestHandler) -> None:
     handler.send_response(200)
     handler.end_headers()
-    for _ in range(40):
+    for _try in range(40):
         time.sleep(0.1)
         try:
             handler.wfile.write(b" ")
@@ -212,7 +212,7 @@ def test_marathon_s_certificate_is_verified(marathons, tmp_path):
     assert client(f"https://localhost:{port}", ca_file=good).apps() == [APP]
     assert "self-signed certificate" in away(client(f"https://localhost:{port}", ca_file=other))
     assert "certificate is not valid" in away(client(f"https://127.0.0.1:{port}", ca_file=good))
-    assert [path for path, _ in one.asked] == ["/v2/apps?embed=apps.tasks"]
+    assert [path for path, _headers in one.asked] == ["/v2/apps?embed=apps.tasks"]
     for broken in (f"{tmp_path}/absent", f"{tmp_path}/good.key"):
         with pytest.raises(ValueError, match="CA file"):
             client(f"https://localhost:{port}", ca_file=broken)
@@ -329,7 +329,7 @@ class FakeHAProxy:
         def serve() -> None:
             while True:
                 try:
-                    connection, _ = server.accept()
+                    connection, _address = server.accept()
                 except OSError:
                     return
                 with connection:

@@ -28,7 +28,7 @@ class Cluster:
         self.answer = 0  # an error that the leader gives
         self.has_leader = True
         self.servers = []
-        for _ in range(2):
+        for _time in range(2):
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"cluster": self}))
             threading.Thread(target=server.serve_forever, daemon=True).start()
             self.servers.append(server)

@@ -13,9 +13,16 @@ PLAN: dict[str, t.Any] = {"lost": []}
 OFFERED = {"failed": False, "offered": ["gpu1: 2 GPUs of 2, 1 in use"]}
 
 
-def reported(results: t.Any = None, plan: t.Any = PLAN, in_play: t.Any = None, offered: t.Any = None) -> dict[str, t.Any]:
+def reported(results: t.Any = None, plan: t.Any = "planned", in_play: t.Any = None, offered: t.Any = None) -> dict[str, t.Any]:
     given = {host: {} for host in MEMBERS} if results is None else results
-    return drift.report(given, MEMBERS, MEMBERS if in_play is None else in_play, "m1", plan, OFFERED if offered is None else offered)
+    return drift.report(
+        given,
+        MEMBERS,
+        MEMBERS if in_play is None else in_play,
+        "m1",
+        PLAN if plan is None else plan,
+        OFFERED if offered is None else offered,
+    )
 
 
 def test_nothing_differs() -> None:

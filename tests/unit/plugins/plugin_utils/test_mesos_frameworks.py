@@ -30,8 +30,11 @@ PLAN = {
 FRAMEWORKS = {"marathon": marathon, "chronos": chronos}
 
 
-def written(name, plan=PLAN, **more):
-    return {one["path"]: base64.b64decode(one["secret_base64"]) for one in FRAMEWORKS[name].files(plan, SECRETS, "m1", **more)}
+def written(name, plan=None, **more):
+    return {
+        one["path"]: base64.b64decode(one["secret_base64"])
+        for one in FRAMEWORKS[name].files(PLAN if plan is None else plan, SECRETS, "m1", **more)
+    }
 
 
 def flags_of(text):
