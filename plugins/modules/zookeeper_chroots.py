@@ -180,7 +180,7 @@ def main() -> None:
     except Refused as refused:
         module.fail_json(msg=str(refused))
     except (KazooException, client.handler.timeout_exception) as error:
-        said = str(error) or type(error).__name__
+        said = str(error) or error.__class__.__name__
         module.fail_json(msg="ZooKeeper ({}) does not serve: {}. More than half of its servers must run.".format(given["servers"], said))
     finally:
         client.stop()

@@ -39,7 +39,7 @@ class Server:
     def __init__(self):
         self.nodes = {"/": [Acl(OPEN, Identity("world", "anyone"))]}
         self.handler = types.SimpleNamespace(timeout_exception=TimeoutError)
-        self.fault = None
+        self.faults = []
         self.users = []
 
     def connected(self, servers, auth_data):
@@ -48,8 +48,8 @@ class Server:
         return self
 
     def start(self, timeout):
-        if self.fault:
-            raise self.fault
+        for fault in self.faults:
+            raise fault
 
     def stop(self):
         pass
@@ -123,7 +123,7 @@ def test_a_folder_of_another_account_is_refused(bring, server):
 
 
 def test_servers_without_a_majority_are_one_sentence(bring, server):
-    server.fault = TimeoutError("Connection time-out")
+    server.faults = [TimeoutError("Connection time-out")]
     assert bring()["msg"] == "ZooKeeper (192.0.2.1:2181) does not serve: Connection time-out. More than half of its servers must run."
 
 

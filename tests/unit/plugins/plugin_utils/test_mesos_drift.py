@@ -20,7 +20,7 @@ def reported(results: t.Any = None, plan: t.Any = "planned", in_play: t.Any = No
         MEMBERS,
         MEMBERS if in_play is None else in_play,
         "m1",
-        PLAN if plan is None else plan,
+        PLAN if plan == "planned" else plan,
         OFFERED if offered is None else offered,
     )
 
