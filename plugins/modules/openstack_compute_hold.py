@@ -140,34 +140,14 @@ summary:
 """
 
 import time
-import traceback
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cloud import LIBRARY_ERROR, entered
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import MARKS, Host, is_held, kept, left, sentence
 
-SDK_FAULT: str | None = None
-try:
-    import openstack  # type: ignore[import-not-found]  # because it is on the controller only
-except ImportError:
-    SDK_FAULT = traceback.format_exc()
-
 POLL = 5  # seconds
-
-
-def connect(cloud: str) -> Any:
-    """Log in as clouds.yaml says.
-
-    :raises Refused: the cloud does not answer, or refuses the account.
-    """
-    try:
-        sdk = openstack.connect(cloud=cloud)
-        sdk.authorize()
-    except Exception as error:
-        said = " ".join(str(error).split())[:300].rstrip(".")
-        raise Refused(f"The cloud {cloud} of /etc/openstack/clouds.yaml can't be entered: {said}.") from error
-    return sdk
 
 
 def marked(module: AnsibleModule) -> str:
@@ -227,17 +207,17 @@ def main() -> None:
     name, holding, mark = module.params["name"], module.params["state"] == "held", module.params["mark"]
     if holding and mark == "held" and not str(module.params["reason"]).startswith("gpu_hold: "):
         module.fail_json(msg="The reason must begin with 'gpu_hold: ', by which the hold is known later.")
-    if SDK_FAULT:
+    if LIBRARY_ERROR:
         module.fail_json(
             msg=missing_required_lib("openstacksdk", reason="(the package python3-openstacksdk)"),
-            exception=SDK_FAULT,
+            exception=LIBRARY_ERROR,
         )
     changes: dict[str, str] = {}
     servers: list[dict[str, Any]] = []
     before = {"reason": "", "status": "enabled"}
     because, why_left, reason = "", "", ""
     try:
-        host = Host(connect(module.params["cloud"]), name)
+        host = Host(entered(module.params["cloud"]), name)
         service = host.service()
         if service is not None:
             before = {"reason": str(service.get("disabled_reason") or ""), "status": str(service["status"])}

@@ -68,35 +68,14 @@ changes:
 """
 
 import time
-import traceback
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import compute_removal
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cloud import LIBRARY_ERROR, entered
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import Host, sentence
 
-SDK_FAULT: str | None = None
-try:
-    import openstack  # type: ignore[import-not-found]  # because it is on the controller only
-except ImportError:
-    SDK_FAULT = traceback.format_exc()
-
 POLL = 3  # seconds
-
-
-def connect(cloud: str) -> Any:
-    """Log in as clouds.yaml says.
-
-    :raises Refused: the cloud does not answer, or refuses the account.
-    """
-    try:
-        sdk = openstack.connect(cloud=cloud)
-        sdk.authorize()
-    except Exception as error:
-        said = " ".join(str(error).split())[:300].rstrip(".")
-        raise Refused(f"The cloud {cloud} of /etc/openstack/clouds.yaml can't be entered: {said}.") from error
-    return sdk
 
 
 def emptied(module: AnsibleModule, host: Host) -> list[str]:
@@ -136,13 +115,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if SDK_FAULT:
+    if LIBRARY_ERROR:
         module.fail_json(
             msg=missing_required_lib("openstacksdk", reason="(the package python3-openstacksdk)"),
-            exception=SDK_FAULT,
+            exception=LIBRARY_ERROR,
         )
     try:
-        host = Host(connect(module.params["cloud"]), module.params["name"])
+        host = Host(entered(module.params["cloud"]), module.params["name"])
         changes = emptied(module, host) if module.params["state"] == "emptied" else compute_removal.forget(host, module.check_mode)
     except Refused as refused:
         module.fail_json(msg=str(refused))

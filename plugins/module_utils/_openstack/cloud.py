@@ -58,10 +58,8 @@ class Cloud:
         return self._found[kind, name]
 
 
-def connect(cloud: str, system: str, is_dry: bool) -> Cloud:
-    """Log in as clouds.yaml says.
-
-    :param system: name of the cloud there that is the same one with system_scope; empty where it is not needed.
+def entered(cloud: str) -> t.Any:
+    """A Connection of openstacksdk, logged in as clouds.yaml says.
 
     :raises Refused: the cloud does not answer, or refuses the account.
     """
@@ -70,7 +68,17 @@ def connect(cloud: str, system: str, is_dry: bool) -> Cloud:
         sdk.authorize()
     except Exception as error:
         raise Refused(f"The cloud {cloud} of {CLOUDS} can't be entered: {one_line(error)}.") from error
-    return Cloud(sdk, openstack.connect(cloud=system) if system else None, is_dry)
+    return sdk
+
+
+def connect(cloud: str, system: str, is_dry: bool) -> Cloud:
+    """Log in as clouds.yaml says.
+
+    :param system: name of the cloud there that is the same one with system_scope; empty where it is not needed.
+
+    :raises Refused: the cloud does not answer, or refuses the account.
+    """
+    return Cloud(entered(cloud), openstack.connect(cloud=system) if system else None, is_dry)
 
 
 def one_line(error: BaseException) -> str:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import ini
+
 # What Debian's package ca-certificates keeps.
 SYSTEM_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 DRIVER = "nova_lxd.driver.LXDDriver"
@@ -72,7 +74,7 @@ def nova_conf(settings: Mapping[str, Any], address: str, ca_file: str = "") -> s
         "cinder": {"os_region_name": literal(settings["region"]), "cafile": authorities},
         "service_user": {"send_service_user_token": True, **account},
     }
-    return text(merged(sections, settings.get("settings") or {}), "nova_lxd")
+    return ini.text(ini.merged(sections, settings.get("settings") or {}))
 
 
 def agent_conf(settings: Mapping[str, Any], address: str, ca_file: str = "") -> str:
@@ -92,7 +94,7 @@ def agent_conf(settings: Mapping[str, Any], address: str, ca_file: str = "") -> 
         "vxlan": {"enable_vxlan": True, "local_ip": settings.get("tunnel_address") or address, "l2_population": True},
         "securitygroup": {"enable_security_group": True, "firewall_driver": "iptables", "enable_ipset": True},
     }
-    return text(sections, "openstack_linuxbridge")
+    return ini.text(sections)
 
 
 def rabbit(authorities: str) -> dict[str, Any]:
@@ -104,20 +106,3 @@ def literal(value: Any) -> str:
     """A text that oslo.config takes as it is: it replaces $names, and takes quotes at both ends away."""
     escaped = str(value).replace("$", "$$")
     return f'"{escaped}"' if len(escaped) > 1 and escaped[0] == escaped[-1] and escaped[0] in "\"'" else escaped
-
-
-def merged(sections: Sections, more: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """The sections with a site's settings, which count."""
-    known = {name: {**options, **more.get(name, {})} for name, options in sections.items()}
-    return {**known, **{str(name): dict(options) for name, options in more.items() if name not in sections}}
-
-
-def text(sections: Sections, role: str) -> str:
-    """A file of sections as oslo.config reads it; a list is an option that is repeated."""
-    lines = [f"# Made by deephdc.accelerators, role {role}: changes are lost with its next run."]
-    for name, options in sections.items():
-        lines.append(f"\n[{name}]")
-        for key, value in options.items():
-            for one in value if isinstance(value, (list, tuple)) else [value]:
-                lines.append(f"{key} = {str(one).lower() if isinstance(one, bool) else one}".rstrip())
-    return "\n".join(lines) + "\n"

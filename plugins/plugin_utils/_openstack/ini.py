@@ -41,4 +41,4 @@ def _line(section: str, key: str, value: t.Any) -> str:
     written = str(value).lower() if isinstance(value, bool) else str(value)
     if "\n" in written:
         raise ValueError(f"The setting {key} in the section {section} has a line feed: write it in one line.")
-    return f"{key} = {written}"
+    return f"{key} = {written}".rstrip()

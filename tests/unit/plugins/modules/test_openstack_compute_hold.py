@@ -99,8 +99,8 @@ def cloud():
 @pytest.fixture
 def hold(run, cloud, monkeypatch):
     monkeypatch.setattr(openstack_compute_hold, "POLL", 0.01)
-    monkeypatch.setattr(openstack_compute_hold, "SDK_FAULT", None)
-    monkeypatch.setattr(openstack_compute_hold, "connect", lambda name: cloud if name == "deephdc-admin" else None)
+    monkeypatch.setattr(openstack_compute_hold, "LIBRARY_ERROR", None)
+    monkeypatch.setattr(openstack_compute_hold, "entered", lambda name: cloud if name == "deephdc-admin" else None)
 
     def run_module(state="held", **options):
         reason = {"reason": REASON} if state == "held" else {}

@@ -103,8 +103,8 @@ def cloud():
 @pytest.fixture
 def removed(run, cloud, monkeypatch):
     monkeypatch.setattr(openstack_compute_removed, "POLL", 0.01)
-    monkeypatch.setattr(openstack_compute_removed, "SDK_FAULT", None)
-    monkeypatch.setattr(openstack_compute_removed, "connect", lambda name: cloud if name == "deephdc-admin" else None)
+    monkeypatch.setattr(openstack_compute_removed, "LIBRARY_ERROR", None)
+    monkeypatch.setattr(openstack_compute_removed, "entered", lambda name: cloud if name == "deephdc-admin" else None)
     return lambda **options: run(openstack_compute_removed, **{"cloud": "deephdc-admin", "name": "lxd3", **options})
 
 

@@ -113,7 +113,7 @@ def parsed(text: str) -> configparser.RawConfigParser:
 def test_nova_conf() -> None:
     text = compute_conf.nova_conf(HOST, "192.0.2.7", "/etc/nova/ca.pem")
     conf = parsed(text)
-    assert text.startswith("# Made by deephdc.accelerators, role nova_lxd")
+    assert text.startswith("# Made by deephdc.accelerators")
     default = dict(conf["DEFAULT"])
     assert (default["my_ip"], default["transport_url"]) == ("192.0.2.7", TRANSPORT)
     assert default["compute_driver"] == "nova_lxd.driver.LXDDriver"
