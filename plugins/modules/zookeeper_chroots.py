@@ -87,9 +87,9 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 
 KAZOO_FAULT: str | None = None
 try:
-    from kazoo.client import KazooClient  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    from kazoo.exceptions import KazooException, NoAuthError  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    from kazoo.security import make_acl, make_digest_acl  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    from kazoo.client import KazooClient  # type: ignore[import-untyped,import-not-found,unused-ignore]  # because only hosts have it
+    from kazoo.exceptions import KazooException, NoAuthError  # type: ignore[import-untyped,import-not-found,unused-ignore]  # because only hosts have it
+    from kazoo.security import make_acl, make_digest_acl  # type: ignore[import-untyped,import-not-found,unused-ignore]  # because only hosts have it
 except ImportError:
     KAZOO_FAULT = traceback.format_exc()
 

@@ -89,7 +89,7 @@ class HAProxy:
         if not os.path.exists(f"{self._state}/servers.state"):
             put(f"{self._state}/servers.state", "1\n")  # the version of its form
         try:
-            done = subprocess.run(  # pylint: disable=ansible-bad-function
+            done = subprocess.run(  # pylint: disable=ansible-bad-function  # because a program calls it, no module
                 [self._program, "-c", "-f", f"{self.configuration}.try"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

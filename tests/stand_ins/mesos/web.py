@@ -113,7 +113,7 @@ def serve(address: str, port: int, context: ssl.SSLContext | None, answer: Calla
                 self.wfile.write(b"0\r\n\r\n")
             finally:
                 self.close_connection = True
-                reply.stream.close()  # type: ignore[attr-defined]
+                reply.stream.close()  # type: ignore[attr-defined]  # because only iterators made by a function have it
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
