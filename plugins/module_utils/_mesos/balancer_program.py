@@ -28,8 +28,9 @@ TRIES = 10  # services that are left out one after the other because HAProxy doe
 SHOWN = 2000  # problems in a report: each has an application behind it that can be looked up
 
 
-def log(text: str) -> None:
-    print(text, flush=True)  # pylint: disable=ansible-bad-function  # because this is a program, no module
+def log(text: str, to: t.Any = None) -> None:
+    """One line for the journal, or for a person. None is the standard output of now."""
+    print(text, file=to, flush=True)  # pylint: disable=ansible-bad-function  # because this is a program, no module
 
 
 def notify(text: str) -> None:
@@ -283,22 +284,22 @@ def main(arguments: t.Sequence[str]) -> int:
     settings = settings_of(arguments[0])
     if "--status" in arguments:
         good, status = seen(settings)
-        print(status)  # pylint: disable=ansible-bad-function  # because this is a program, no module
+        log(status)
         return 0 if good else 1
     if os.geteuid() != os.stat(settings["state"]).st_uid:  # HAProxy could not read what root writes
-        print(f"Run this as the owner of {settings['state']}, or with --status.", file=sys.stderr)  # pylint: disable=ansible-bad-function  # because this is a program, no module
+        log(f"Run this as the owner of {settings['state']}, or with --status.", sys.stderr)
         return 1
     try:
         marathon, events = connect(settings), connect(settings)
     except (OSError, ValueError) as error:
-        print(f"{arguments[0]}: {balancer_marathon.sentence(error)}", file=sys.stderr)  # pylint: disable=ansible-bad-function  # because this is a program, no module
+        log(f"{arguments[0]}: {balancer_marathon.sentence(error)}", sys.stderr)
         return 1
     control = balancer_haproxy.HAProxy(settings["state"], settings["runtime"])
     program = Program(settings, marathon, control, balancer_marathon.Resolver())
     try:
         program.begin()
     except balancer_haproxy.Failed as error:
-        print(str(error), file=sys.stderr)  # pylint: disable=ansible-bad-function  # because this is a program, no module
+        log(str(error), sys.stderr)
         return 1
     # HAProxy's unit waits for this one: now there is a configuration for it.
     notify("READY=1")

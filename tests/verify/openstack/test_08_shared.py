@@ -22,7 +22,7 @@ SERVERS, JOBS = "0000:01:00.0", "0000:02:00.0"
 OPEN = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: /$n: /"; done'
 DENIED, OPENS = "Operation not permitted", "No such device or address"
 OWN_ONLY = [f"0: {DENIED}", f"1: {OPENS}"]
-# The cloud has offered both: a GPU that is another manager's now was promised, so somebody must say that it may go.
+# The cloud has offered both: a GPU that is another manager's now was promised, so a person must say that it may go.
 ACCEPT = {"openstack_cloud_accept_hardware": [HOST]}
 
 
