@@ -18,7 +18,7 @@ KUBERNETES = {name for name in checks.scenario_names() if name.startswith("kuber
 INPUTS = {name: set(inputs(TREE, name, "trixie")) for name in checks.scenario_names() if name != "beside"}
 # Filters that no playbook of ours calls yet, and what they import: their managers are still to come, or users call them.
 CALLED_BY_NO_PLAYBOOK = {
-    *("glue2", "mesos", "slurm", "vfio"),
+    *("glue2", "mesos", "vfio"),
     "vfio_ids",  # what it knows is in plugin_utils
 }
 
