@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+# Where this collection is found: beside other collections in a checkout, or where ansible-test has put it.
+COLLECTIONS = Path(__file__).parents[5] if "ansible_collections" in Path(__file__).parts else ROOT / ".collections"
 # As the Infrastructure Manager calls its hosts.
 HOSTS = {
     "10.0.0.2_0": {"IM_NODE_HOSTNAME": "front", "IM_NODE_PRIVATE_IP": "10.0.0.2"},
@@ -47,7 +49,7 @@ def handed(tmp_path):
         )
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": HOSTS}}))
         words = [f"{sys.prefix}/bin/ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
-        environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"), "ANSIBLE_LOCALHOST_WARNING": "False"}
+        environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCALHOST_WARNING": "False"}
         environment["ANSIBLE_PYTHON_INTERPRETER"] = sys.executable
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
