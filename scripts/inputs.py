@@ -41,7 +41,7 @@ PINS = (
 # What runs the scenarios, or something else, and what only people read: none of it decides on a result.
 NO_INPUT = re.compile(
     r".*\.md|Makefile|\.ci/.*|tests/(?:compat|galaxy|passes|quick_start|runner|verify/refusals)\b.*"
-    r"|scripts/(?:bench|callbacks/.*|checks\.py|demo|down|inputs\.py|lint|passes\.py|reference|step|steps\.py|tarball|test|usage\.py)"
+    r"|scripts/(?:bench|callbacks/.*|checks\.py|demo|down|inputs\.py|lint|passes\.py|reference|release|step|steps\.py|tarball|test|usage\.py)"
 )
 # A path of one of these folders as a whole says nothing about what in it is used.
 TOO_WIDE = (

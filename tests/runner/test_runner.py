@@ -175,6 +175,12 @@ def test_what_is_due_is_shown_without_running_it(passed: Repository):
     assert output.endswith("1 due, 1 passed\n")
 
 
+def test_what_is_due_is_a_matrix_for_workflows(passed: Repository):
+    passed.change("roles/one/tasks.yml", "good again\n")
+    code, output = passed.run("--due", "--json")
+    assert (code, json.loads(output)) == (0, [{"scenario": "one", "release": "trixie"}])
+
+
 def test_a_changed_shared_file_makes_all_due(passed: Repository):
     passed.last_took(one=0, two=0)
     before = passed.records()
