@@ -152,7 +152,7 @@ def scenario(name: str, release: str, whole: bool = False) -> Step:
         f"Molecule {name} on {release}",
         *("scripts/scenario", name, release),
         after=("test host images",),
-        limit=3000,
+        limit=5400,
         label=label,
         light=False,
     )
