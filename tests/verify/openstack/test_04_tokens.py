@@ -390,16 +390,21 @@ def test_who_leaves_a_group_at_the_provider_gets_no_new_login(cluster: Cluster, 
 
 @pytest.fixture
 def providers(cluster: Cluster) -> Iterator[Callable[[list[dict[str, Any]]], str]]:
-    """Runs the playbook's part for objects with other groups, or without the provider where there are none. Afterwards all is as before."""
+    """Runs the playbook's part for objects with other groups, or without the provider where there are none; at last with all of them."""
     ca = (cluster.secrets / "pki/ca.pem").read_text(encoding="utf-8")
 
+    last = GROUPS
+
     def run(groups: list[dict[str, Any]]) -> str:
+        nonlocal last
+        last = groups
         one = {"name": "iam", "issuer": "https://iam.site.test", "audience": AUDIENCE, "ca": ca, "groups": groups}
         variables = {"openstack_cloud_identity_providers": [one] if groups else []}
         return " ".join(cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud", variables=variables).split())
 
     yield run
-    cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud")
+    if last != GROUPS:
+        run(GROUPS)
 
 
 def test_who_is_taken_out_can_start_nothing_and_servers_go_on(
@@ -447,22 +452,28 @@ def test_a_provider_that_is_no_longer_named_lets_nobody_in(
     assert entered(cluster, request(token=provider.token("bob")))["user"]["id"] == before
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"issuer": "http://iam.site.test"}, "issuer is 'http://iam.site.test', which is no plain https address"),
-        ({"issuer": "https://iam.site.test/"}, "issuer is 'https://iam.site.test/', but the metadata say 'https://iam.site.test'"),
-        ({"audience": ""}, "iam has no audience, so tokens for any other service of the provider would be taken"),
-        ({"groups": [{**GROUPS[0], "project": "chemistry"}]}, "has the project 'chemistry', which is not in openstack_cloud_projects"),
-        ({"groups": [{**GROUPS[0], "roles": ["admin"]}]}, "has the role admin, which has rights in the whole cloud"),
-        ({"ca": ""}, "can't be read from Keystone's host"),
-    ],
-)
-def test_bad_input_is_one_sentence(cluster: Cluster, change: dict[str, Any], sentence: str) -> None:
+CONTROL_NODE: dict[str, dict[str, Any]] = {
+    "issuer is 'http://iam.site.test', which is no plain https address": {"issuer": "http://iam.site.test"},
+    "second has no audience, so tokens for any other service of the provider would be taken": {"audience": ""},
+    "has the project 'chemistry', which is not in openstack_cloud_projects": {"groups": [{**GROUPS[0], "project": "chemistry"}]},
+    "has the role admin, which has rights in the whole cloud": {"groups": [{**GROUPS[0], "roles": ["admin"]}]},
+}
+METADATA: dict[str, dict[str, Any]] = {
+    "issuer is 'https://iam.site.test/', but the metadata say 'https://iam.site.test'": {"issuer": "https://iam.site.test/"},
+    "can't be read from Keystone's host": {"ca": "", "issuer": "https://iam2.site.test:9443"},
+}
+
+
+@pytest.mark.parametrize("changes", [CONTROL_NODE, METADATA], ids=["control node", "metadata"])
+def test_bad_input_is_one_sentence_each(cluster: Cluster, changes: dict[str, dict[str, Any]]) -> None:
     ca = (cluster.secrets / "pki/ca.pem").read_text(encoding="utf-8")
-    one = {"name": "iam", "issuer": "https://iam.site.test", "audience": AUDIENCE, "ca": ca, "groups": GROUPS, **change}
-    said = cluster.playbook(PLAYBOOK, "--tags", "never", variables={"openstack_cloud_identity_providers": [one]}, succeeds=False)
-    assert sentence in " ".join(said.split()), said[-2000:]
+    names, providers = ("first", "second", "third", "fourth"), []
+    for name, change in zip(names, changes.values()):
+        issuer = f"https://{name}.site.test" if changes is CONTROL_NODE else "https://iam.site.test"
+        providers.append({"name": name, "issuer": issuer, "audience": AUDIENCE, "ca": ca, "groups": GROUPS, **change})
+    said = cluster.playbook(PLAYBOOK, "--tags", "never", variables={"openstack_cloud_identity_providers": providers}, succeeds=False)
+    said = " ".join(said.split())
+    assert [sentence for sentence in changes if sentence not in said] == [], said[-2000:]
 
 
 def test_tokens_are_in_no_log(cluster: Cluster, provider: Provider) -> None:
