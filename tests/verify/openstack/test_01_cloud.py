@@ -100,6 +100,29 @@ def test_a_wrong_password_is_refused(ada: Account):
     assert refused(Account(ada.cluster, login), "cloud.session.get_token()") == 401
 
 
+def test_wrong_passwords_lock_no_account_of_the_cloud_itself(cluster: Cluster, admin: Account):
+    """Else anybody could stop the cloud; a user is locked after 10."""
+    good = cluster.out("ctl", f"cat {SECRETS}/account_nova")
+    words = {"auth_url": "https://ctl:5000/v3", "username": "nova", "project_name": "service"}
+    auth = {**words, "user_domain_id": "default", "project_domain_id": "default"}
+    login = {"auth": {**auth, "password": "wrong"}, "region_name": "RegionOne", "cacert": "/run/test-ca.pem"}
+    said = Account(cluster, login).ask("""
+        answer = []
+        for number in range(12):
+            try:
+                cloud.session.get_token()
+            except Exception as error:
+                answer.append(error.http_status)
+    """)
+    assert said == [401] * 12
+    assert refused(Account(cluster, {**login, "auth": {**auth, "password": good}}), "cloud.session.get_token()") == 0
+    locked = """
+        users = cloud.identity.get("/users", params=dict(domain_id="default")).json()["users"]
+        answer = [user["name"] for user in users if not user["options"]]
+    """
+    assert admin.ask(locked) == ["ada", "eve"]
+
+
 def test_more_gpus_than_the_project_may_have_are_refused_with_the_limit(eve: Account):
     servers = [eve.start("one", "a100")]
     try:
