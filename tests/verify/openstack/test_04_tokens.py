@@ -313,8 +313,6 @@ def test_no_other_path_leads_to_the_entrance(cluster: Cluster, provider: Provide
         ENTRANCE.replace("/auth", "/%61uth"),
         ENTRANCE.replace("OS-FEDERATION", "OS%2DFEDERATION"),
         ENTRANCE.replace("/v3/", "/v3/auth/../"),
-        ENTRANCE + "/.",
-        ENTRANCE + "/x/..",
         ENTRANCE + "?x=/v3/auth/tokens",
     ]
     closed = [path for path in own if path.startswith("/v3/OS-FEDERATION") and path not in same]
