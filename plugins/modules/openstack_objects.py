@@ -71,6 +71,13 @@ options:
     type: list
     elements: dict
     default: []
+  never_locked:
+    description:
+      - Names of accounts of the domain Default that no number of wrong passwords locks, such as those of services.
+      - Their passwords must be long and random.
+    type: list
+    elements: str
+    default: []
   grants:
     description: By project, by name of the account, its roles. Other accounts lose theirs in these projects.
     type: dict
@@ -190,6 +197,7 @@ def bring(cloud: openstack_cloud.Cloud, wanted: dict[str, t.Any]) -> dict[str, s
     identity.roles(cloud, wanted["roles"])
     identity.projects(cloud, wanted["projects"], wanted["whole"])
     identity.users(cloud, wanted["users"], lambda name, password: accepts(cloud, name, password))
+    identity.never_locked(cloud, wanted["never_locked"])
     identity.grants(cloud, wanted["grants"])
     identity.system_grants(cloud, wanted["system_grants"])
     if wanted["whole"]:
@@ -218,6 +226,7 @@ def main() -> None:
             "system_cloud": {"type": "str", "default": ""},
             "region": {"type": "str", "default": "RegionOne"},
             "roles": {"type": "list", "elements": "str", "default": []},
+            "never_locked": {"type": "list", "elements": "str", "default": []},
             "users": {"type": "list", "elements": "dict", "default": [], "no_log": False},
             "whole": {"type": "bool", "default": True},
             "purge": {"type": "bool", "default": False},

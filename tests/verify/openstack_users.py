@@ -25,7 +25,7 @@ def until(read, wanted, seconds):
             return seen
         time.sleep(0.5)
 
-def settled(server, seconds=120, wanted=("ACTIVE", "ERROR", "SHUTOFF")):
+def settled(server, seconds=300, wanted=("ACTIVE", "ERROR", "SHUTOFF")):
     def read():
         return cloud.compute.get_server(server)
     return until(read, lambda seen: seen.status in wanted and not seen.task_state, seconds)
@@ -46,7 +46,7 @@ def removed(*servers):
     for server in servers:
         cloud.compute.delete_server(server, ignore_missing=True)
     for server in servers:
-        until(lambda: cloud.compute.find_server(server, ignore_missing=True), lambda seen: seen is None, 90)
+        until(lambda: cloud.compute.find_server(server, ignore_missing=True), lambda seen: seen is None, 180)
     return [server for server in servers if cloud.compute.find_server(server, ignore_missing=True)]
 """
 
@@ -59,7 +59,7 @@ class Account:
         self.login = login
         self.network = network
 
-    def ask(self, question: str, seconds: float = 240) -> Any:
+    def ask(self, question: str, seconds: float = 480) -> Any:
         """What the variable answer has after a few lines of Python."""
         program = BEGINNING.replace("{login}", repr(self.login)) + textwrap.dedent(question) + "\nprint(json.dumps(answer))\n"
         words = f"echo {base64.b64encode(program.encode()).decode()} | base64 --decode | python3 -W ignore -"

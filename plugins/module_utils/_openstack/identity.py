@@ -11,6 +11,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cl
 
 DOMAIN = "default"
 INTERFACES = ("public", "internal", "admin")
+NEVER_LOCKED = "ignore_lockout_failure_attempts"
 Entry = t.Mapping[str, t.Any]
 
 
@@ -106,6 +107,23 @@ def users(cloud: Cloud, wanted: t.Sequence[Entry], accepts: t.Callable[[str, str
                 user,
                 password=password,
                 is_enabled=True,
+            )
+
+
+def never_locked(cloud: Cloud, names: t.Sequence[str]) -> None:
+    """Let no number of wrong passwords lock these accounts.
+
+    Anybody could stop the cloud by guessing, and so would its own services that do not have a new password yet.
+    """
+    identity = cloud.sdk.identity
+    listed = identity.get("/users", params={"domain_id": DOMAIN}).json()["users"] if names else []
+    for user in listed:
+        if user["name"] in names and not (user.get("options") or {}).get(NEVER_LOCKED):
+            cloud.change(
+                f"The account {user['name']} is no longer locked by wrong passwords.",
+                identity.patch,
+                f"/users/{user['id']}",
+                json={"user": {"options": {NEVER_LOCKED: True}}},
             )
 
 

@@ -189,6 +189,7 @@ def accounts(plan: t.Mapping[str, t.Any], secrets: t.Mapping[str, str]) -> dict[
         "roles": list(ROLES),
         "projects": [{"name": SERVICE_PROJECT, "description": "Accounts of OpenStack's services"}],
         "users": [{"name": one.name, "password": secrets[f"account_{one.name}"]} for one in own],
+        "never_locked": ["admin", *(one.name for one in own)],
         "grants": {SERVICE_PROJECT: {one.name: list(SERVICE_ROLES) for one in own}},
         # Nova reads the limits of all projects.
         "system_grants": {"nova": "reader"},

@@ -7,9 +7,12 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
+import attack_counts
 import pytest
 from local import Cluster
 from openstack_users import Account, administrator, user
+
+pytest_terminal_summary = attack_counts.pytest_terminal_summary
 
 
 @pytest.fixture(scope="session")

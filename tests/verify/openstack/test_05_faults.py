@@ -34,7 +34,7 @@ def test_a_killed_daemon_comes_back_and_servers_can_be_made(cluster: Cluster, ad
     cluster.out("ctl", f"systemctl kill --kill-who=main --signal=KILL {unit}")
     cluster.until("ctl", f"systemctl is-active {unit}", "active", seconds=60)
     seen: dict[str, Any] = {}
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while seen.get("status") != "ACTIVE" and time.monotonic() < deadline:
         run = cluster.run("ctl", "true")
         assert run.returncode == 0
@@ -44,6 +44,8 @@ def test_a_killed_daemon_comes_back_and_servers_can_be_made(cluster: Cluster, ad
             seen = {"status": str(error)[-300:]}
             continue
         ada.remove(seen["id"])
+    # Also those whose making took too long.
+    assert ada.ask("answer = removed(*[server.id for server in cloud.compute.servers()])") == []
     assert seen["status"] == "ACTIVE", seen
 
 
@@ -55,7 +57,7 @@ def test_a_host_that_dies_during_a_spawn_leaves_nothing_half(cluster: Cluster, a
     """)
     restarted(cluster, HOST)
     cluster.until(HOST, "systemctl is-active nova-compute", "active", seconds=120)
-    seen = ada.ask(f"answer = shown(settled({server!r}, 180))", seconds=300)
+    seen = ada.ask(f"answer = shown(settled({server!r}))")
     assert seen["status"] in ("ACTIVE", "ERROR"), seen
     ada.remove(server)
     assert cluster.out(HOST, "lxc list --format csv --columns n") == ""

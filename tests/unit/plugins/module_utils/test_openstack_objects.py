@@ -106,6 +106,20 @@ def test_a_password_is_set_only_where_it_is_refused() -> None:
     assert "new" not in " ".join(cloud.changes)
 
 
+def test_accounts_of_services_are_not_locked() -> None:
+    listed = [
+        {"id": "1", "name": "nova", "options": {}},
+        {"id": "2", "name": "glance", "options": {identity.NEVER_LOCKED: True}},
+        {"id": "3", "name": "ada", "options": {}},
+    ]
+    cloud, api = cloud_with()
+    api.get = lambda path, params: types.SimpleNamespace(json=lambda: {"users": listed})  # type: ignore[attr-defined]  # an API has it
+    identity.never_locked(cloud, ["nova", "glance"])
+    assert api.calls == [("patch", "/users/1", ("json", {"user": {"options": {identity.NEVER_LOCKED: True}}}))]
+    identity.never_locked(cloud, [])
+    assert len(api.calls) == 1
+
+
 def test_limits_of_a_project_that_are_not_written_go() -> None:
     service = thing(name="nova")
     old = thing(resource_name="class:VCPU", resource_limit=5, region_id="R")

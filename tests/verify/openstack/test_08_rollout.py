@@ -1,0 +1,131 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""New secrets and a new certificate in a cloud that runs: everybody has the new ones, nobody takes the old ones, and servers go on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from local import Cluster, changed
+from openstack_users import Account, administrator
+
+PLAYBOOK = "playbooks/openstack.yml"
+HOST = "lxd1"
+SECRETS = "/etc/deephdc/openstack/secrets"
+CHANGED = ("database_nova", "messaging_nova", "account_nova", "account_admin")
+PORTS = {**dict.fromkeys((5000, 5671, 8774, 8778, 9292, 9696), ""), 3306: "-starttls mysql"}
+
+
+def secrets(cluster: Cluster) -> dict[str, str]:
+    lines = cluster.out("ctl", f"cd {SECRETS} && for name in *; do echo $name $(cat $name); done").splitlines()
+    return dict(line.split() for line in lines)
+
+
+def main_process(cluster: Cluster) -> str:
+    """Of the only server on the compute host."""
+    return cluster.out(HOST, "for name in $(lxc list --format csv --columns n); do lxc info $name | grep -i ^pid:; done")
+
+
+def serials(cluster: Cluster) -> dict[int, str]:
+    """The serial number of the certificate that each port shows to another host."""
+    words = "timeout 10 openssl s_client -connect ctl:{} {} </dev/null 2>/dev/null | openssl x509 -noout -serial"
+    return {port: cluster.out(HOST, words.format(port, more)).partition("=")[2] for port, more in PORTS.items()}
+
+
+@pytest.fixture(scope="module")
+def server(cluster: Cluster, ada: Account) -> Iterator[dict[str, Any]]:
+    """A server of ada with a GPU, and no other."""
+    cleanup = "answer = removed(*[server.id for server in cloud.compute.servers()])"
+    assert ada.ask(cleanup) == []
+    made = ada.start("goes-on", "a100")
+    assert (made["status"], made["fault"]) == ("ACTIVE", "")
+    yield made
+    assert ada.ask(cleanup) == []
+
+
+def serves(cluster: Cluster, ada: Account, server: dict[str, Any], process: str) -> None:
+    """The server is as it was, and another one can be made."""
+    assert main_process(cluster) == process and ada.show(server["id"])["status"] == "ACTIVE"
+    other = ada.start("other", "a100")
+    ada.remove(other["id"])
+    assert (other["status"], other["fault"]) == ("ACTIVE", "")
+
+
+def enters(cluster: Cluster, login: Account, user: str, password: str) -> bool:
+    """Whether Keystone takes a password."""
+    domains = {"user_domain_id": "default", "project_domain_id": "default"}
+    project = "admin" if user == "admin" else "service"
+    auth = {"auth_url": "https://ctl:5000/v3", "username": user, "password": password, "project_name": project, **domains}
+    known = {"auth": auth, "region_name": "RegionOne", "cacert": "/run/test-ca.pem"}
+    return bool(
+        Account(cluster, known).ask("""
+            try:
+                answer = bool(cloud.session.get_token())
+            except Exception as error:
+                assert error.http_status == 401
+                answer = False
+        """)
+    )
+
+
+def test_removed_secrets_are_made_again_and_everybody_has_them(cluster: Cluster, ada: Account, server: dict[str, Any]) -> None:
+    before, process = secrets(cluster), main_process(cluster)
+    cluster.out("ctl", "cd {} && rm {}".format(SECRETS, " ".join(CHANGED)))
+    cluster.playbook(PLAYBOOK)
+    after = secrets(cluster)
+    assert sorted(name for name in before if before[name] != after[name]) == sorted(CHANGED)
+    serves(cluster, ada, server, process)
+    for secret, good in ((before, False), (after, True)):
+        rabbit = cluster.run("ctl", f"rabbitmqctl --quiet authenticate_user nova {secret['messaging_nova']}")
+        assert (rabbit.returncode == 0) == good
+        words = f"MYSQL_PWD={secret['database_nova']} mariadb --ssl-ca=/etc/deephdc/openstack/ca.pem"
+        words += " --host=ctl --user=nova --execute 'select 1' nova"
+        assert (cluster.run("ctl", words).returncode == 0) == good
+        assert [enters(cluster, ada, name, secret[f"account_{name}"]) for name in ("nova", "admin")] == [good, good]
+    # In no file of a host, and no process has it.
+    pattern = "|".join(before[name] for name in CHANGED)
+    for host in ("ctl", HOST):
+        cluster.out(host, f"install -m 600 /dev/null /run/pattern; cat > /run/pattern <<'X'\n{pattern}\nX")
+        looked = (
+            "find /etc /var/lib/deephdc /var/lib/nova /var/lib/rabbitmq /opt /usr/local /run -xdev -type f ! -path /run/pattern -print0"
+            " | xargs -0 grep -lEsf /run/pattern; cat /proc/[0-9]*/environ | grep -cEaf /run/pattern; rm /run/pattern"
+        )
+        assert cluster.run(host, looked).stdout.split() == ["0"], host
+    hosts = administrator(cluster).ask("answer = [one.state for one in cloud.compute.services()]")
+    assert set(hosts) == {"up"}, hosts
+
+
+def test_a_certificate_that_does_not_fit_its_key_is_refused(cluster: Cluster) -> None:
+    """With it, each server would end at its next start."""
+    before = serials(cluster)
+    folder = cluster.secrets / "openstack"
+    words = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(folder / "strange.key")]
+    subprocess.run(words, check=True, capture_output=True)
+    strange = {"openstack_control_plane_key": (folder / "strange.key").read_text(encoding="utf-8")}
+    said = cluster.playbook(PLAYBOOK, variables=strange, succeeds=False)
+    assert "certificate and key do not belong together" in " ".join(said.split()) and changed(said) == []
+    assert serials(cluster) == before
+
+
+def test_a_new_certificate_is_shown_at_each_port(cluster: Cluster, ada: Account, server: dict[str, Any]) -> None:
+    folder, before, process = cluster.secrets / "openstack", serials(cluster), main_process(cluster)
+    assert len(set(before.values())) == 1
+    # As a site renews it: where its inventory has the former one.
+    done = subprocess.run(
+        "openssl req -newkey rsa:2048 -nodes -subj /CN=ctl -keyout new.key -out new.csr && "
+        "openssl x509 -req -in new.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile ctl.ext -out new.crt && "
+        "mv new.key ctl.key && mv new.crt ctl.crt && openssl x509 -in ctl.crt -noout -serial",
+        cwd=folder,
+        shell=True,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    serial = done.stdout.strip().rpartition("=")[2]
+    cluster.playbook(PLAYBOOK)
+    assert serials(cluster) == dict.fromkeys(PORTS, serial) and serial not in before.values()
+    serves(cluster, ada, server, process)
+    assert changed(cluster.playbook(PLAYBOOK)) == []
