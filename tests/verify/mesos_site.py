@@ -46,14 +46,17 @@ def ask(
     path: str,
     body: Any = None,
     method: str = "",
-    host: str = "m1",
+    host: str = "",
     account: tuple[str, str] | None = ("", ""),
     by: str = "m1",
 ) -> Answer:
     """A request to a daemon, which is followed to the leader.
 
+    :param host: m1, where nothing is given; of Chronos the leader, as a standby asks it without TLS, which nobody answers.
     :param account: user and secret; None for a stranger, and the part's own where nothing is given. by: the host that asks.
     """
+    if not host:
+        host = chronos_leader(cluster) if part == "chronos" else "m1"
     if account == ("", ""):
         user, file = ACCOUNTS.get(part, ("operator", "operator"))
         account = (user, secret(cluster, file))
@@ -96,6 +99,17 @@ def agent(cluster: Cluster, name: str) -> dict[str, Any]:
 def leader(cluster: Cluster) -> str:
     """The inventory name of the leading master."""
     return str(until(lambda: state(cluster), lambda seen: bool(seen.get("leader_info")))["leader_info"]["hostname"])
+
+
+def chronos_leader(cluster: Cluster) -> str:
+    """The inventory name of the Chronos that leads, as each of them says."""
+    named = until(lambda: ask(cluster, "chronos", "/v1/scheduler/leader", host="m1").content["leader"], bool)
+    return str(named.partition(":")[0])
+
+
+def metrics(cluster: Cluster) -> dict[str, float]:
+    """Of the leading master: a standby knows of no agent, and answers without a redirect."""
+    return dict(ask(cluster, "master", "/metrics/snapshot", host=leader(cluster)).content)
 
 
 def app(name: str, command: str, **more: Any) -> dict[str, Any]:

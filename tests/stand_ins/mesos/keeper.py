@@ -38,9 +38,9 @@ def place(url: str, refusal: str) -> Place:
 
 
 class Keeper:
-    """A session. Whoever loses it ends at once, as all these daemons do, with its own code."""
+    """A session. A candidate that loses it ends at once, with its own code; who only looks for a leader goes on trying."""
 
-    def __init__(self, where: Place, session: float = 10, code: int = 1, code_first: int = 1) -> None:
+    def __init__(self, where: Place, session: float = 10, code: int = 1, code_first: int = 1, candidate: bool = True) -> None:
         from kazoo.client import KazooClient, KazooState
         from kazoo.security import make_acl, make_digest_acl
 
@@ -60,18 +60,21 @@ class Keeper:
                 print("ZooKeeper session expired; committing suicide!", file=sys.stderr, flush=True)
                 os._exit(code)
 
+        if not candidate:
+            self.client.start_async()
+            return
         try:
             self.client.start(timeout=60)
         except Exception as error:
             raise Refused(f"Could not connect to ZooKeeper at {where.hosts}: {error}", code_first) from error
         self.client.add_listener(listen)
 
-    def ensure(self, path: str) -> None:
+    def ensure(self, path: str, everybody_reads: bool = False) -> None:
         """Make a path; one that another user owns is a refusal."""
         from kazoo.exceptions import NoAuthError
 
         try:
-            self.client.ensure_path(path, acl=self.acl)
+            self.client.ensure_path(path, acl=self.readable if everybody_reads else self.acl)
             self.client.get_children(path)
         except NoAuthError as error:
             raise Refused(f"Failed to create znode '{path}' in ZooKeeper: not authenticated") from error
@@ -125,7 +128,16 @@ class Keeper:
 
 
 def mesos_leader(keeper: Keeper) -> dict[str, Any] | None:
-    """What the leading master says of itself: address, hostname, id, pid, version."""
-    names = keeper.members(keeper.where.path, "json.info_")
-    info = keeper.read(f"{keeper.where.path}/{names[0]}") if names else None
+    """What the leading master says of itself: address, hostname, id, pid, version. None while ZooKeeper does not serve, too."""
+    from kazoo.exceptions import KazooException, NoAuthError
+
+    try:
+        names = keeper.members(keeper.where.path, "json.info_")
+        info = keeper.read(f"{keeper.where.path}/{names[0]}") if names else None
+    except NoAuthError:
+        print("Failed to detect a master: not authenticated", file=sys.stderr, flush=True)
+        os._exit(1)
+    except KazooException as error:
+        print(f"Lost connection to ZooKeeper, attempting to reconnect ... {type(error).__name__}", file=sys.stderr, flush=True)
+        return None
     return dict(info) if info else None

@@ -187,7 +187,7 @@ def test_gpus_are_offered_to_those_who_know_of_them(parts):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"user": "root"}, "Not authorized to launch as user 'root'"),
+        ({"user": "root"}, "under user 'root'"),
         ({"gpus": 0.5}, "must be an unsigned integer"),
         ({"gpus": 2.0}, "is more than what is offered"),
     ],
