@@ -45,7 +45,7 @@ def test_strangers_are_refused(cluster: Cluster, part: str, host: str, path: str
 def test_a_framework_without_a_secret_is_refused(cluster: Cluster) -> None:
     hello = {"type": "SUBSCRIBE", "subscribe": {"framework_info": {"user": "nobody", "name": "stranger"}}}
     assert ask(cluster, "master", "/api/v1/scheduler", hello, account=None).status in (401, 403)
-    # The operator may look, and not run anything. Who has a secret gets a stream (Master::Http::scheduler), which ends with its first event.
+    # The operator may look, and not run anything. Who has a secret gets a stream, which ends with its first event.
     answer = ask(cluster, "master", "/api/v1/scheduler", hello)
     size, _line, event = answer.text.partition("\n")
     assert answer.status == 200 and len(event) == int(size), answer.text
