@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import time
 from collections.abc import Callable
@@ -27,6 +28,14 @@ def secret(cluster: Cluster, name: str) -> str:
 def secrets(cluster: Cluster) -> list[str]:
     names = ["operator", "agents", "marathon", "chronos", "marathon_http", "chronos_http"]
     return [secret(cluster, name) for name in [*names, *(f"zookeeper_{one}" for one in ("mesos", "marathon", "chronos"))]]
+
+
+def login(cluster: Cluster, part: str, account: tuple[str, str] = ("", "")) -> str:
+    """A line of a file for curl; the part's own account where nothing is given."""
+    if account == ("", ""):
+        user, file = ACCOUNTS.get(part, ("operator", "operator"))
+        account = (user, secret(cluster, file))
+    return f'user = "{account[0]}:{account[1]}"\n'
 
 
 class Answer:
@@ -57,10 +66,7 @@ def ask(
     """
     if not host:
         host = chronos_leader(cluster) if part == "chronos" else "m1"
-    if account == ("", ""):
-        user, file = ACCOUNTS.get(part, ("operator", "operator"))
-        account = (user, secret(cluster, file))
-    config = "" if account is None else f'user = "{account[0]}:{account[1]}"\n'
+    config = "" if account is None else login(cluster, part, account)
     data = "" if body is None else base64.b64encode(json.dumps(body).encode()).decode()
     words = ["curl", "--silent", "--config", "-", "--location-trusted", "--cacert", "/etc/mesos/ca.pem", "--max-time", "60"]
     words += ["--write-out", "\n%{http_code}", "--header", "Accept: application/json"]
@@ -135,10 +141,31 @@ def start(cluster: Cluster, wanted: dict[str, Any], seconds: float = 60) -> list
 
 
 def remove(cluster: Cluster, *names: str) -> None:
-    for name in names:
-        assert ask(cluster, "marathon", f"/v2/apps/{name}?force=true", method="DELETE").status in (200, 404), name
-    for name in names:
-        until(lambda name=name: ask(cluster, "marathon", f"/v2/apps/{name}").status, lambda status: status == 404)
+    """Delete applications, by one connection, and wait until Marathon has none of them."""
+    if not names:
+        return
+    words = [
+        "curl",
+        "--silent",
+        "--config",
+        "-",
+        "--cacert",
+        "/etc/mesos/ca.pem",
+        "--max-time",
+        "60",
+        "--request",
+        "DELETE",
+        "--write-out",
+        "\n%{http_code}\n",
+    ]
+    words += [f"https://m1:{PORTS['marathon']}/v2/apps/{name}?force=true" for name in names]
+    said = cluster.out("m1", f"echo {shlex.quote(login(cluster, 'marathon'))} | {shlex.join(words)}")
+    assert {line for line in said.splitlines() if re.fullmatch(r"\d{3}", line)} <= {"200", "404"}, said
+
+    def left() -> set[str]:
+        return {one["id"].lstrip("/") for one in ask(cluster, "marathon", "/v2/apps").content["apps"]} & set(names)
+
+    until(left, lambda seen: not seen)
 
 
 def sandbox(cluster: Cluster, task: dict[str, Any], file: str = "stdout") -> str:
