@@ -14,6 +14,7 @@ import tarfile
 import types
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import master as planned_master
@@ -343,7 +344,7 @@ def zookeeper(monkeypatch):
     """A client that keeps what it was asked for; kazoo is only on hosts."""
 
     class Client:
-        made: list[tuple[str, object]] = []
+        made: ClassVar[list[tuple[str, object]]] = []
         away = True
         started = ""
 
