@@ -63,7 +63,7 @@ class Chronos:
                     self.step(datetime.now(timezone.utc))
 
     def elected(self, latch: str, name: str | None, node: str) -> None:
-        self.leader = self.keeper.client.get(f"{latch}/{name}")[0].decode() if name else ""
+        self.leader = self.keeper.text(f"{latch}/{name}") if name else ""
         if name != node or self.leading:
             return
         self.state = self.keeper.read(f"{self.root}/state/stand_in") or self.state

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
+import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +29,12 @@ class Place:
     path: str
     user: str | None = None
     password: str | None = None
+
+
+def _end(failed: threading.ExceptHookArgs) -> None:
+    """The end of a thread is that of the daemon."""
+    traceback.print_exception(failed.exc_type, failed.exc_value, failed.exc_traceback)
+    os._exit(1)
 
 
 def place(url: str, refusal: str) -> Place:
@@ -53,7 +62,11 @@ class Keeper:
             mine = make_digest_acl(where.user, where.password, all=True)
             self.acl = [mine]
             self.readable = [mine, make_acl("world", "anyone", read=True)]
-        self.client = KazooClient(hosts=where.hosts, timeout=session, auth_data=auth)
+        # As Curator does, a question waits while another server of ZooKeeper becomes the leader. The end of a session ends that.
+        retry = {"max_tries": -1 if candidate else 0, "max_delay": 1}
+        self.client = KazooClient(hosts=where.hosts, timeout=session, auth_data=auth, command_retry=retry)
+        # Half a daemon would look like a whole one. systemd starts it again.
+        threading.excepthook = _end
 
         def listen(state: str) -> None:
             if state == KazooState.LOST:
@@ -90,7 +103,7 @@ class Keeper:
         from kazoo.exceptions import NoNodeError
 
         try:
-            names = [name for name in self.client.get_children(folder) if marked in name]
+            names = [name for name in self.client.retry(self.client.get_children, folder) if marked in name]
         except NoNodeError:
             names = []
         return sorted(names, key=lambda name: name[-10:])
@@ -108,23 +121,30 @@ class Keeper:
 
         self.client.ChildrenWatch(folder, children)
 
-    def read(self, path: str) -> Any:
-        """JSON of a node; None if there is none."""
+    def text(self, path: str) -> str:
+        """Of a node; empty if there is none."""
         from kazoo.exceptions import NoNodeError
 
         try:
-            text = self.client.get(path)[0]
+            return str(self.client.retry(self.client.get, path)[0].decode())
         except NoNodeError:
-            return None
+            return ""
+
+    def read(self, path: str) -> Any:
+        """JSON of a node; None if there is none."""
+        text = self.text(path)
         return json.loads(text) if text else None
 
     def write(self, path: str, value: Any) -> None:
         """Keep JSON in a node, which only its owner reads."""
+        from kazoo.exceptions import NodeExistsError
+
         data = json.dumps(value).encode()
-        if self.client.exists(path):
-            self.client.set(path, data)
-        else:
-            self.client.create(path, data, acl=self.acl, makepath=True)
+        if not self.client.retry(self.client.exists, path):
+            # It exists after an attempt of which the answer was lost.
+            with contextlib.suppress(NodeExistsError):
+                self.client.retry(self.client.create, path, data, acl=self.acl, makepath=True)
+        self.client.retry(self.client.set, path, data)
 
 
 def mesos_leader(keeper: Keeper) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import threading
 import types
 from datetime import datetime, timezone
 from pathlib import Path
@@ -360,6 +361,9 @@ def zookeeper(monkeypatch):
         def add_listener(self, listener):
             """Nothing is lost here."""
 
+        def retry(self, function, *arguments):
+            return function(*arguments)
+
         def ensure_path(self, path, acl):
             Client.made.append((path, acl))
 
@@ -380,6 +384,8 @@ def zookeeper(monkeypatch):
             "make_acl": lambda scheme, who, **rights: (who, rights),
         },
     }
+    # A session sets it for the whole process.
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     for name, content in names.items():
         module = types.ModuleType(name)
         module.__dict__.update(content)
