@@ -108,9 +108,12 @@ def leader(cluster: Cluster) -> str:
 
 
 def chronos_leader(cluster: Cluster) -> str:
-    """The inventory name of the Chronos that leads, as each of them says."""
-    named = until(lambda: ask(cluster, "chronos", "/v1/scheduler/leader", host="m1").content["leader"], bool)
-    return str(named.partition(":")[0])
+    """The inventory name of the Chronos that leads: the only one that can answer."""
+
+    def answering() -> list[str]:
+        return [host for host in MASTERS if ask(cluster, "chronos", "/v1/scheduler/leader", host=host).status == 200]
+
+    return str(until(answering, lambda seen: len(seen) == 1)[0])
 
 
 def metrics(cluster: Cluster) -> dict[str, float]:

@@ -156,6 +156,9 @@ class Chronos:
             name, _colon, secret = self.known.partition(":")
             if access.principal_of(request.headers.get("Authorization", ""), {name: secret}) is None:
                 raise unauthorized(self.values.get("http_realm", "Mesosphere"))
+        # Of all paths (ChronosRestModule.scala), /ping and /leader among them.
+        if not self.leading:
+            return self.forward(request)
         if request.path == "/ping":
             return Reply(200, "pong")
         if request.path == "/metrics":
@@ -163,8 +166,6 @@ class Chronos:
         path = request.path.removeprefix("/v1").removeprefix("/scheduler")
         if path == "/leader":
             return Reply(200, {"leader": self.leader})
-        if not self.leading:
-            return self.forward(request)
         with self.lock:
             return self.api(request, path)
 
