@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the scenario mesos ask its masters, Marathon and Chronos, each request by curl on a host of the cluster."""
+"""What the tests of mesos and mesos_day2 ask masters, Marathon and Chronos, each request by curl on a host of the cluster."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from local import Cluster
 
 MASTERS = ("m1", "m2", "m3")
@@ -102,6 +103,11 @@ def agent(cluster: Cluster, name: str) -> dict[str, Any]:
     return next((dict(one) for one in state(cluster)["slaves"] if one["hostname"] == name), {})
 
 
+def all_there(cluster: Cluster, host: str = "m1") -> None:
+    """Wait until each agent is in the cluster."""
+    until(lambda: {one["hostname"] for one in state(cluster, host)["slaves"] if one["active"]}, lambda seen: seen == set(AGENTS), 90)
+
+
 def leader(cluster: Cluster) -> str:
     """The inventory name of the leading master."""
     return str(until(lambda: state(cluster), lambda seen: bool(seen.get("leader_info")))["leader_info"]["hostname"])
@@ -175,3 +181,10 @@ def sandbox(cluster: Cluster, task: dict[str, Any], file: str = "stdout") -> str
     """What a task wrote."""
     find = f"find /var/lib/mesos/agent/slaves -path '*{task['id']}*' -name {file} -exec cat {{}} +"
     return cluster.run(task["host"], find).stdout
+
+
+@pytest.fixture
+def clean(cluster: Cluster) -> Iterator[None]:
+    """No test leaves an application behind."""
+    yield
+    remove(cluster, *(one["id"].lstrip("/") for one in ask(cluster, "marathon", "/v2/apps").content["apps"]))
