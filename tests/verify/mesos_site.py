@@ -150,7 +150,7 @@ def start(cluster: Cluster, wanted: dict[str, Any], seconds: float = 60) -> list
 
 
 def remove(cluster: Cluster, *names: str) -> None:
-    """Delete applications, by one connection, and wait until Marathon has none of them."""
+    """Delete applications, by one connection, and wait until Marathon has none of them and no deployment."""
     if not names:
         return
     words = [
@@ -172,7 +172,10 @@ def remove(cluster: Cluster, *names: str) -> None:
     assert {line for line in said.splitlines() if re.fullmatch(r"\d{3}", line)} <= {"200", "404"}, said
 
     def left() -> set[str]:
-        return {one["id"].lstrip("/") for one in ask(cluster, "marathon", "/v2/apps").content["apps"]} & set(names)
+        """A deployment holds the name until the last task ended: an application of that name would be refused till then."""
+        held = [name for one in ask(cluster, "marathon", "/v2/deployments").content for name in one["affectedApps"]]
+        here = [one["id"] for one in ask(cluster, "marathon", "/v2/apps").content["apps"]]
+        return {name.lstrip("/") for name in [*held, *here]} & set(names)
 
     until(left, lambda seen: not seen)
 
