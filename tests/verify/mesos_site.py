@@ -1,16 +1,18 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the scenario mesos ask its masters, Marathon and Chronos, each request by curl on a host of the cluster."""
+"""What the tests of mesos and mesos_day2 ask masters, Marathon and Chronos, each request by curl on a host of the cluster."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from local import Cluster
 
 MASTERS = ("m1", "m2", "m3")
@@ -27,6 +29,14 @@ def secret(cluster: Cluster, name: str) -> str:
 def secrets(cluster: Cluster) -> list[str]:
     names = ["operator", "agents", "marathon", "chronos", "marathon_http", "chronos_http"]
     return [secret(cluster, name) for name in [*names, *(f"zookeeper_{one}" for one in ("mesos", "marathon", "chronos"))]]
+
+
+def login(cluster: Cluster, part: str, account: tuple[str, str] = ("", "")) -> str:
+    """A line of a file for curl; the part's own account where nothing is given."""
+    if account == ("", ""):
+        user, file = ACCOUNTS.get(part, ("operator", "operator"))
+        account = (user, secret(cluster, file))
+    return f'user = "{account[0]}:{account[1]}"\n'
 
 
 class Answer:
@@ -46,18 +56,18 @@ def ask(
     path: str,
     body: Any = None,
     method: str = "",
-    host: str = "m1",
+    host: str = "",
     account: tuple[str, str] | None = ("", ""),
     by: str = "m1",
 ) -> Answer:
     """A request to a daemon, which is followed to the leader.
 
+    :param host: m1, where nothing is given; of Chronos the leader, as a standby asks it without TLS, which nobody answers.
     :param account: user and secret; None for a stranger, and the part's own where nothing is given. by: the host that asks.
     """
-    if account == ("", ""):
-        user, file = ACCOUNTS.get(part, ("operator", "operator"))
-        account = (user, secret(cluster, file))
-    config = "" if account is None else f'user = "{account[0]}:{account[1]}"\n'
+    if not host:
+        host = chronos_leader(cluster) if part == "chronos" else "m1"
+    config = "" if account is None else login(cluster, part, account)
     data = "" if body is None else base64.b64encode(json.dumps(body).encode()).decode()
     words = ["curl", "--silent", "--config", "-", "--location-trusted", "--cacert", "/etc/mesos/ca.pem", "--max-time", "60"]
     words += ["--write-out", "\n%{http_code}", "--header", "Accept: application/json"]
@@ -93,9 +103,28 @@ def agent(cluster: Cluster, name: str) -> dict[str, Any]:
     return next((dict(one) for one in state(cluster)["slaves"] if one["hostname"] == name), {})
 
 
+def all_there(cluster: Cluster, host: str = "m1") -> None:
+    """Wait until each agent is in the cluster."""
+    until(lambda: {one["hostname"] for one in state(cluster, host)["slaves"] if one["active"]}, lambda seen: seen == set(AGENTS), 90)
+
+
 def leader(cluster: Cluster) -> str:
     """The inventory name of the leading master."""
     return str(until(lambda: state(cluster), lambda seen: bool(seen.get("leader_info")))["leader_info"]["hostname"])
+
+
+def chronos_leader(cluster: Cluster) -> str:
+    """The inventory name of the Chronos that leads: the only one that can answer."""
+
+    def answering() -> list[str]:
+        return [host for host in MASTERS if ask(cluster, "chronos", "/v1/scheduler/leader", host=host).status == 200]
+
+    return str(until(answering, lambda seen: len(seen) == 1)[0])
+
+
+def metrics(cluster: Cluster) -> dict[str, float]:
+    """Of the leading master: a standby knows of no agent, and answers without a redirect."""
+    return dict(ask(cluster, "master", "/metrics/snapshot", host=leader(cluster)).content)
 
 
 def app(name: str, command: str, **more: Any) -> dict[str, Any]:
@@ -121,13 +150,44 @@ def start(cluster: Cluster, wanted: dict[str, Any], seconds: float = 60) -> list
 
 
 def remove(cluster: Cluster, *names: str) -> None:
-    for name in names:
-        assert ask(cluster, "marathon", f"/v2/apps/{name}?force=true", method="DELETE").status in (200, 404), name
-    for name in names:
-        until(lambda name=name: ask(cluster, "marathon", f"/v2/apps/{name}").status, lambda status: status == 404)
+    """Delete applications, by one connection, and wait until Marathon has none of them and no deployment."""
+    if not names:
+        return
+    words = [
+        "curl",
+        "--silent",
+        "--config",
+        "-",
+        "--cacert",
+        "/etc/mesos/ca.pem",
+        "--max-time",
+        "60",
+        "--request",
+        "DELETE",
+        "--write-out",
+        "\n%{http_code}\n",
+    ]
+    words += [f"https://m1:{PORTS['marathon']}/v2/apps/{name}?force=true" for name in names]
+    said = cluster.out("m1", f"echo {shlex.quote(login(cluster, 'marathon'))} | {shlex.join(words)}")
+    assert {line for line in said.splitlines() if re.fullmatch(r"\d{3}", line)} <= {"200", "404"}, said
+
+    def left() -> set[str]:
+        """A deployment holds the name until the last task ended: an application of that name would be refused till then."""
+        held = [name for one in ask(cluster, "marathon", "/v2/deployments").content for name in one["affectedApps"]]
+        here = [one["id"] for one in ask(cluster, "marathon", "/v2/apps").content["apps"]]
+        return {name.lstrip("/") for name in [*held, *here]} & set(names)
+
+    until(left, lambda seen: not seen)
 
 
 def sandbox(cluster: Cluster, task: dict[str, Any], file: str = "stdout") -> str:
     """What a task wrote."""
     find = f"find /var/lib/mesos/agent/slaves -path '*{task['id']}*' -name {file} -exec cat {{}} +"
     return cluster.run(task["host"], find).stdout
+
+
+@pytest.fixture
+def clean(cluster: Cluster) -> Iterator[None]:
+    """No test leaves an application behind."""
+    yield
+    remove(cluster, *(one["id"].lstrip("/") for one in ask(cluster, "marathon", "/v2/apps").content["apps"]))

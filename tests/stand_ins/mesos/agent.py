@@ -142,7 +142,7 @@ class Agent:
         master = self.values["master"]
         if master.startswith("zk://"):
             where = place(master, "Failed to create a master detector: Failed to parse the ZooKeeper URL")
-            keeper = Keeper(where, seconds(self.values.get("zk_session_timeout", "10secs")))
+            keeper = Keeper(where, seconds(self.values.get("zk_session_timeout", "10secs")), candidate=False)
             threading.Thread(target=self.detect, args=(keeper,), daemon=True).start()
         else:
             host, _colon, port = master.partition(":")

@@ -25,7 +25,8 @@ def handle(cluster: Cluster, principal: str | None, stream: str, call: dict[str,
         if framework is None:
             raise Failure(400, "Framework cannot be found")
         if framework.principal != principal:
-            raise Failure(403, f"Authenticated principal '{principal}' does not match that of the framework")
+            owner = framework.principal
+            raise Failure(400, f"Authenticated principal '{principal}' does not match principal '{owner}' set in `FrameworkInfo`")
         if not stream or framework.stream != stream:
             raise Failure(400, "The stream ID included in this request didn't match the stream ID currently associated with framework ID")
         kind = call["type"]
@@ -100,7 +101,7 @@ def refused(cluster: Cluster, framework: Framework, info: dict[str, Any], wanted
         return "Task uses invalid resources: The 'gpus' resource must be an unsigned integer"
     user = user_of(framework, info)
     if not approved(cluster.acls, "run_tasks", framework.principal or framework.info.get("principal"), user):
-        return f"Not authorized to launch as user '{user}'"
+        return f"Not authorized to launch task {info['task_id']['value']} of framework {framework.id} under user '{user}'"
     if "executor" in info:
         return "The stand-in runs commands only, no executor of a framework"
     return DOCKER if info.get("container", {}).get("type") == "DOCKER" else ""

@@ -63,7 +63,7 @@ class Chronos:
                     self.step(datetime.now(timezone.utc))
 
     def elected(self, latch: str, name: str | None, node: str) -> None:
-        self.leader = self.keeper.client.get(f"{latch}/{name}")[0].decode() if name else ""
+        self.leader = self.keeper.text(f"{latch}/{name}") if name else ""
         if name != node or self.leading:
             return
         self.state = self.keeper.read(f"{self.root}/state/stand_in") or self.state
@@ -156,6 +156,9 @@ class Chronos:
             name, _colon, secret = self.known.partition(":")
             if access.principal_of(request.headers.get("Authorization", ""), {name: secret}) is None:
                 raise unauthorized(self.values.get("http_realm", "Mesosphere"))
+        # Of all paths (ChronosRestModule.scala), /ping and /leader among them.
+        if not self.leading:
+            return self.forward(request)
         if request.path == "/ping":
             return Reply(200, "pong")
         if request.path == "/metrics":
@@ -163,8 +166,6 @@ class Chronos:
         path = request.path.removeprefix("/v1").removeprefix("/scheduler")
         if path == "/leader":
             return Reply(200, {"leader": self.leader})
-        if not self.leading:
-            return self.forward(request)
         with self.lock:
             return self.api(request, path)
 

@@ -135,7 +135,8 @@ class Cluster:
             raise ValueError(f"Authenticated principal '{principal}' does not match principal '{info['principal']}' set in FrameworkInfo")
         roles = info.get("roles") or [info.get("role", "*")]
         if not all(approved(self.acls, "register_frameworks", principal or info.get("principal"), role) for role in roles):
-            raise ValueError(f"Not authorized to register framework with roles '{', '.join(roles)}'")
+            known = info.get("id", {}).get("value", "")
+            raise ValueError(f"Not authorized to register framework {known} with roles {{ {', '.join(roles)} }}")
         with self.changed:
             identity = info.get("id", {}).get("value") or f"{uuid.uuid4()}-{len(self.frameworks):04d}"
             if identity in self.registry["removed"]:

@@ -102,7 +102,7 @@ class Marathon:
 
     def elected(self, latch: str, name: str | None, node: str) -> None:
         """A new leader; if it is this one, read the state, after a backup or restore that was asked for."""
-        self.leader = self.keeper.client.get(f"{latch}/{name}")[0].decode() if name else None
+        self.leader = self.keeper.text(f"{latch}/{name}") or None if name else None
         if name != node or self.leading:
             return
         runtime = self.keeper.read(f"{self.root}/state/runtime") or {}

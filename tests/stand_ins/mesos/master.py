@@ -80,7 +80,8 @@ class Master:
         server, _client = libprocess(dict(os.environ))
         serve(self.values.get("ip", "0.0.0.0"), self.port, server, self.answer)
         self.keeper = Keeper(where, seconds(self.values.get("zk_session_timeout", "10secs")))
-        self.keeper.ensure(where.path)
+        # EVERYONE_READ_CREATOR_ALL of zookeeper/group.cpp: frameworks have accounts of their own, and look for the leader here.
+        self.keeper.ensure(where.path, everybody_reads=True)
         mine = self.keeper.join("json.info_", json.dumps(self.info))
         self.keeper.watch(where.path, "json.info_", lambda name: self.elected(name, mine))
         while True:

@@ -43,7 +43,7 @@ class Scheduler:
         """Address and port of the leading master."""
         if self.where:
             if self.keeper is None:
-                self.keeper = Keeper(self.where)
+                self.keeper = Keeper(self.where, candidate=False)
             found = mesos_leader(self.keeper)
             return f"{found['address']['ip']}:{found['port']}" if found else ""
         return self.address
@@ -79,7 +79,7 @@ class Scheduler:
             time.sleep(5)
             return
         if response.status != 200:
-            response.read()
+            print(f"Master answered {response.status} to SUBSCRIBE: {response.read().decode()[:200]}", file=sys.stderr, flush=True)
             return
         self.stream = response.headers.get("Mesos-Stream-Id", "")
         for event in records(response):

@@ -151,6 +151,7 @@ def state(cluster: Cluster, principal: str | None, values: dict[str, str], leade
         **VERSION,
         "cluster": values.get("cluster", ""),
         "leader": leader["pid"],
+        "leader_info": {key: leader[key] for key in ("id", "pid", "port", "hostname")},
         "id": leader["id"],
         "hostname": leader["hostname"],
         "flags": flags,

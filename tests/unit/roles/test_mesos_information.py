@@ -7,12 +7,15 @@ Names of fields: apache/mesos 1.11.0 src/master/readonly_handler.cpp (SlaveWrite
 
 from __future__ import annotations
 
+import http.server
 import importlib
 import json
 import pathlib
 import re
 import sys
+import threading
 import typing as t
+import urllib.request
 
 import pytest
 
@@ -156,6 +159,60 @@ def test_records_of_a_cmdb(program, seen) -> None:
 def test_names_of_tasks_are_not_published(program, seen) -> None:
     for text in (program.metrics(seen), json.dumps(program.glue2(seen, SERVICE, "")), json.dumps(program.cmdb(seen, SERVICE, ""))):
         assert "private-name" not in text and "task-1" not in text
+
+
+@pytest.fixture
+def master(tmp_path):
+    """Two masters, of which the second leads; the environment of the first, and what was asked."""
+    asked: list[tuple[str, str]] = []
+
+    class Leading(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers.get("Authorization", "")))
+            body = json.dumps(STATE).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: t.Any) -> None:
+            pass
+
+    class Standby(Leading):
+        def do_GET(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", f"//127.0.0.1:{leading.server_port}{self.path}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    leading = http.server.HTTPServer(("127.0.0.1", 0), Leading)
+    standby = http.server.HTTPServer(("127.0.0.1", 0), Standby)
+    for server in (leading, standby):
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    (tmp_path / "credentials").write_text(json.dumps({"credentials": [{"principal": "operator", "secret": SECRET}]}), encoding="utf-8")
+    yield {"MESOS_HOSTNAME": "127.0.0.1", "MESOS_PORT": str(standby.server_port)}, asked
+    for server in (leading, standby):
+        server.shutdown()
+        server.server_close()
+
+
+class Stays(urllib.request.HTTPRedirectHandler):
+    """Follows nowhere."""
+
+    def redirect_request(self, *_arguments: t.Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("handlers", [[], [Stays], [urllib.request.ProxyHandler({"http": "http://127.0.0.1:1"})]])
+def test_any_master_may_be_asked(program, master, tmp_path, monkeypatch, handlers) -> None:
+    """Also where something else in the process set what all of urllib uses, as ansible.module_utils.urls does."""
+    monkeypatch.setattr(urllib.request, "_opener", urllib.request.build_opener(*handlers))
+    environment, asked = master
+    seen = program.status(str(tmp_path / "credentials"), "", "site", environment)
+    assert seen["up"], seen["error"]
+    assert [one["name"] for one in seen["nodes"]] == ["gpu1", "gpu2", "gpu3"]
+    ((path, word),) = asked
+    assert path == "/state" and word.startswith("Basic ")
 
 
 def test_a_cluster_without_a_leader(program, monkeypatch, tmp_path) -> None:

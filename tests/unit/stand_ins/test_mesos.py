@@ -11,8 +11,11 @@ import json
 import subprocess
 import sys
 import tarfile
+import threading
+import types
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import master as planned_master
@@ -187,7 +190,7 @@ def test_gpus_are_offered_to_those_who_know_of_them(parts):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"user": "root"}, "Not authorized to launch as user 'root'"),
+        ({"user": "root"}, "under user 'root'"),
         ({"gpus": 0.5}, "must be an unsigned integer"),
         ({"gpus": 2.0}, "is more than what is offered"),
     ],
@@ -331,3 +334,78 @@ def test_tarballs_have_programs_and_the_same_bytes(tmp_path):
         assert f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n" in sums
         with tarfile.open(archive) as opened:
             assert opened.getmember(program).mode == 0o755
+
+
+class Refusing(Exception):
+    """As ZooKeeper refuses, or is away."""
+
+
+@pytest.fixture
+def zookeeper(monkeypatch):
+    """A client that keeps what it was asked for; kazoo is only on hosts."""
+
+    class Client:
+        made: ClassVar[list[tuple[str, object]]] = []
+        away = True
+        started = ""
+
+        def __init__(self, **options):
+            self.options = options
+
+        def start(self, timeout):
+            Client.started = "waited"
+
+        def start_async(self):
+            Client.started = "goes on"
+
+        def add_listener(self, listener):
+            """Nothing is lost here."""
+
+        def retry(self, function, *arguments):
+            return function(*arguments)
+
+        def ensure_path(self, path, acl):
+            Client.made.append((path, acl))
+
+        def get_children(self, path):
+            if Client.away:
+                raise Refusing
+            return ["json.info_0000000002", "json.info_0000000001"] if Client.made else []
+
+        def get(self, path):
+            return json.dumps({"path": path}).encode(), None
+
+    names = {
+        "kazoo": {},
+        "kazoo.client": {"KazooClient": Client, "KazooState": None},
+        "kazoo.exceptions": {"KazooException": Refusing, "NoAuthError": KeyError, "NoNodeError": LookupError},
+        "kazoo.security": {
+            "make_digest_acl": lambda user, password, **rights: (user, rights),
+            "make_acl": lambda scheme, who, **rights: (who, rights),
+        },
+    }
+    # A session sets it for the whole process.
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    for name, content in names.items():
+        module = types.ModuleType(name)
+        module.__dict__.update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    return Client
+
+
+def test_everybody_reads_who_leads_and_nothing_else(parts, zookeeper):
+    """EVERYONE_READ_CREATOR_ALL (src/zookeeper/authentication.cpp); Marathon and Chronos have CREATOR_ALL."""
+    zookeeper.away = False
+    keeper = parts.keeper.Keeper(parts.keeper.place("zk://mesos:secret@m1:2181/mesos", "no"))
+    keeper.ensure("/mesos", everybody_reads=True)
+    keeper.ensure("/marathon")
+    mine = ("mesos", {"all": True})
+    assert zookeeper.made == [("/mesos", [mine, ("anyone", {"read": True})]), ("/marathon", [mine])]
+    assert zookeeper.started == "waited"
+
+
+def test_who_looks_for_a_leader_goes_on_until_zookeeper_serves(parts, zookeeper):
+    keeper = parts.keeper.Keeper(parts.keeper.place("zk://m1:2181/mesos", "no"), candidate=False)
+    assert zookeeper.started == "goes on" and parts.keeper.mesos_leader(keeper) is None
+    zookeeper.away, zookeeper.made = False, [("/mesos", None)]
+    assert parts.keeper.mesos_leader(keeper) == {"path": "/mesos/json.info_0000000001"}

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from local import Cluster
-from mesos_site import app, ask, sandbox, start, tasks, until
+from mesos_site import AGENTS, app, ask, metrics, sandbox, start, tasks, until
 
 pytestmark = pytest.mark.usefixtures("clean")
 # A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
@@ -49,7 +49,7 @@ def test_more_than_there_are_wait(cluster: Cluster) -> None:
     assert tasks(cluster, "late") == []
     queue = ask(cluster, "marathon", "/v2/queue").content["queue"]
     assert [one["app"]["id"] for one in queue] == ["/late"]
-    assert ask(cluster, "master", "/metrics/snapshot").content["master/gpus_used"] == 3
+    assert metrics(cluster)["master/gpus_used"] == 3
     assert ask(cluster, "marathon", "/v2/apps/all?force=true", {"instances": 2}, "PUT").status == 200
     until(lambda: tasks(cluster, "late"), lambda seen: len(seen) == 1)
 
@@ -67,10 +67,17 @@ def test_what_can_never_run_is_refused_at_once(cluster: Cluster, change: dict, s
 
 
 def test_a_task_of_root_does_not_run(cluster: Cluster) -> None:
-    assert ask(cluster, "marathon", "/v2/apps", {**app("root", "id -un; sleep 60", gpus=1), "user": "root"}).status == 201
-    time.sleep(6)
-    assert tasks(cluster, "root") == []
-    assert cluster.run("gpu1", "pgrep -u root -f 'sleep 60'").returncode != 0
+    assert ask(cluster, "marathon", "/v2/apps", {**app("root", "id -un; sleep 61", gpus=1), "user": "root"}).status == 201
+
+    def failure() -> str:
+        return str(ask(cluster, "marathon", "/v2/apps/root").content["app"].get("lastTaskFailure", {}).get("message", ""))
+
+    said = until(failure, bool, 30)
+    assert "Not authorized to launch task root." in said and "under user 'root'" in said
+    assert [one for one in tasks(cluster, "root") if one["state"] == "TASK_RUNNING"] == []
+    for host in AGENTS:
+        # The bracket keeps the question itself out of the answer.
+        assert cluster.run(host, "pgrep -f '[s]leep 61'").returncode == 1, host
 
 
 def test_chronos_runs_a_job_with_a_gpu(cluster: Cluster) -> None:
