@@ -1,13 +1,15 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The Infrastructure Manager deploys the SLURM template, and the cluster lives: it grows, changes, shrinks, goes.
+"""The Infrastructure Manager deploys the SLURM template, and the cluster lives: it serves a model, grows, changes, shrinks, goes.
 
 A test begins with what the one before left.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,10 +46,13 @@ class Deployment:
         self.inputs |= changes
         return str(self.manager.template("slurm_cluster", self.inputs, PROPERTIES))
 
-    def reconfigure(self, wanted: str = "configured", **changes: Any) -> str:
-        self.manager.ask("reconfigure", self.identifier, self.template(**changes))
+    def reconfigure_by(self, template: Path, wanted: str = "configured") -> str:
+        self.manager.ask("reconfigure", self.identifier, str(template))
         self.manager.wait(self.identifier, wanted)
         return self.manager.log(self.identifier)
+
+    def reconfigure(self, wanted: str = "configured", **changes: Any) -> str:
+        return self.reconfigure_by(Path(self.template(**changes)), wanted)
 
     def number(self, host: str) -> str:
         """The manager's number of a machine."""
@@ -103,6 +108,31 @@ def test_outputs_are_right(cluster: Cluster, manager: Manager, deployment: Deplo
 def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, deployment: Deployment) -> None:
     assert sorted(job(cluster, "ada", "--gres=gpu:a100:1", OPEN_BOTH)) == ["No such device or address", "Operation not permitted"]
     assert len(set(job(cluster, "eve", "--nodes=2 --gres=gpu:1", "hostname"))) == 2
+
+
+def prediction(cluster: Cluster, worker: str, port: str) -> dict[str, Any]:
+    """What the model answers, asked from the front end."""
+    url = f"http://{worker}:{port}/v2/models/gpu-opener/predict/"
+    program = f'import urllib.request as u; print(u.urlopen(u.Request("{url}", method="POST"), timeout=30).read().decode())'
+    # It starts for some seconds.
+    said = cluster.until(FRONT, f"python3 -c '{program}'", "predictions", 120)
+    return dict(json.loads(said))
+
+
+def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """The template of a DEEPaaS application, whose cluster is the one that is there: the model may open its GPU and no other."""
+    more = {"deepaas_image": "", "deepaas_user": "eve", "deepaas_wall_clock": "02:00:00"}
+    template = manager.template("deepaas", {**deployment.inputs, **more}, PROPERTIES)
+    deployment.reconfigure_by(template)
+    # As docs/tosca.md says where it is.
+    worker, words = cluster.until(FRONT, "squeue --noheader --name=deepaas --states=running --format='%N %k'", "gpuwn").split(" ", 1)
+    said = prediction(cluster, worker, words.split()[-1])
+    assert said["status"] == "OK"
+    assert sorted(said["predictions"].values()) == ["No such device or address", "Operation not permitted"]
+    # Another reconfiguration submits no second one.
+    deployment.reconfigure_by(template)
+    assert len(cluster.out(FRONT, "squeue --noheader --name=deepaas --format=%i").split()) == 1
+    cluster.out(FRONT, "scancel --name=deepaas")
 
 
 def test_a_failure_has_the_words_of_the_playbook(cluster: Cluster, deployment: Deployment) -> None:
@@ -170,6 +200,35 @@ def test_a_worker_that_goes_with_a_job_on_it(cluster: Cluster, manager: Manager,
     assert set(states(cluster)) == {left}
     cluster.until(FRONT, "squeue --noheader --name=cut --format='%T %N'", f"RUNNING {left}", 300)
     cluster.out(FRONT, "scancel --name=cut")
+
+
+def test_a_waiting_job_makes_the_manager_add_a_worker(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """It boots as a node of a worker's snapshot, and goes when it is idle."""
+    (worker,) = states(cluster)
+    properties = {
+        "cloud_manager": manager.url,
+        "cloud_access": manager.auth.read_text(encoding="utf-8"),
+        "cloud_image": manager.make_snapshot(worker),
+        "cloud_network": "priv_network",
+        "cloud_nodes": 2,
+        "cloud_cpus": 1,
+        "cloud_memory": 2048,
+        "cloud_gpus": 2,
+        "cloud_gpu_type": "a100",
+    }
+    inputs = {**deployment.inputs, "slurm_settings": f"{SETTINGS.replace('30}', '30, SuspendTime: 15, SuspendTimeout: 10}')}"}
+    kinds = {"front_end": "tosca.nodes.deephdc.LRMS.FrontEnd.SlurmElastic"}
+    template = manager.template("slurm_cluster", inputs, {**PROPERTIES, "front_end": properties}, kinds)
+    deployment.reconfigure_by(template)
+    assert manager.machines() == {FRONT, worker}
+    said = job(cluster, "ada", "--partition=burst --gres=gpu:a100:1", f"hostname; {OPEN_BOTH}", 300)
+    assert sorted(said) == ["No such device or address", "Operation not permitted", "cloud1"]
+    assert manager.machines() == {FRONT, worker, "cloud1"}
+    cluster.until(FRONT, "sinfo --noheader --partition=burst --format=%T", "idle~", 180)
+    assert manager.machines() == {FRONT, worker}
+    # The manager knows it no more, either.
+    assert len(manager.state(deployment.identifier)["vm_states"]) == 2
+    assert manager.state(deployment.identifier)["state"] == "configured"
 
 
 def test_the_secrets_are_in_no_log(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
