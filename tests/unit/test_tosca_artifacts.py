@@ -175,3 +175,31 @@ def test_mesos(handed, masters):
     assert made["variables"] == {"mesos_cluster_name": "mesos", "mesos_cluster_users": ["nobody", "ada"]}
     assert made["given"]["mesos_cluster_secrets"]["operator"] == "a secret of the template"
     assert "zookeeper_mesos" in made["secrets"]["mesos_cluster_secrets"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "words"),
+    [
+        ("deephdc.accelerators", "0.1.0", ""),
+        (
+            "deephdc.accelerators",
+            "99.0.0",
+            "need the collection deephdc.accelerators 99.0.0 or newer, and where the orchestrator runs Ansible there is 0.",
+        ),
+        (
+            "deephdc.no_such",
+            "1.0.0",
+            "need the collection deephdc.no_such 1.0.0 or newer, and where the orchestrator runs Ansible there is none:",
+        ),
+    ],
+)
+def test_collections_that_are_missing_or_old_are_named(tmp_path, name, version, words):
+    task = {"name": "Check", "ansible.builtin.include_tasks": str(ROOT / "roles/tosca_site/tasks/collections.yml")}
+    variables = {"__tosca_site_needed": {"key": name, "value": version}, "tosca_site_playbooks": ["kubernetes"]}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": [task]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCALHOST_WARNING": "False"}
+    words_of_run = [f"{sys.prefix}/bin/ansible-playbook", tmp_path / "play.yml"]
+    done = subprocess.run(words_of_run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (words == ""), done.stdout + done.stderr
+    assert words in " ".join(done.stdout.split())

@@ -82,7 +82,7 @@ def states(cluster: Cluster) -> dict[str, str]:
 def test_a_deployment_that_is_killed_says_where_it_was(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """Both the playbook on the front end and the manager lose their process at once."""
     deployment.identifier = manager.create(manager.template("slurm_cluster", INPUTS, PROPERTIES))
-    cluster.until(FRONT, "systemctl is-system-running", "running")
+    cluster.until(FRONT, "systemctl is-system-running", "running", 300)
     # Some of it is there by then, and no cluster yet.
     cluster.until(FRONT, f"{NESTED} >/dev/null && test -e /etc/slurm/slurmdbd.conf && echo there", "there", 900)
     cluster.out(FRONT, f"kill -KILL $({NESTED})")
