@@ -214,6 +214,13 @@ class Manager:
         ours = {name.removeprefix(f"{self.cluster.label}-") for name in names}
         return ours - set(self.images)
 
+    def until_machines(self, wanted: set[str], seconds: float = 120) -> None:
+        """Wait until these are the machines in the cloud."""
+        deadline = time.monotonic() + seconds
+        while (seen := self.machines()) != wanted:
+            assert time.monotonic() < deadline, f"still {seen} after {seconds} s"
+            time.sleep(1)
+
     def remove_all(self) -> None:
         """Remove what a killed run left in the cloud, and the images."""
         for name in self.machines():
