@@ -83,8 +83,15 @@ class Manager:
             docker("commit", f"{self.cluster.label}-{name}", tag)
 
     def make_snapshot(self, host: str) -> str:
-        """Make an image of a machine; returns its URL for the manager."""
-        docker("commit", f"{self.cluster.label}-{host}", self.snapshot)
+        """Make an image of a worker; returns its URL for the manager.
+
+        SLURM waits for a node that booted after it was asked for. A container has its machine's boot time, so slurmd of the image says
+        that it has just booted (-b), as the role slurm_node lets cloud nodes do; the worker itself, whose slurmd goes on, does not.
+        """
+        options, name = "/etc/default/slurmd", f"{self.cluster.label}-{host}"
+        docker("exec", name, "sed", "-i.before", 's/^\\(SLURMD_OPTIONS=.*\\)"$/\\1 -b"/', options)
+        docker("commit", name, self.snapshot)
+        docker("exec", name, "mv", f"{options}.before", options)
         return f"docker://{self.snapshot}"
 
     def start_cloud(self) -> None:
