@@ -105,7 +105,22 @@ def test_jobs_by_token_get_what_the_template_says() -> None:
 def test_cloud_nodes_get_what_the_template_says() -> None:
     inputs = play(radl(given(local(TEMPLATE["slurm_elastic"]), cloud_nodes=7, cloud_gpus=2)), "front_end_fe_server_conf")["vars"]
     assert (inputs["elastic_nodes"], inputs["elastic_gpus"], inputs["elastic_gpu_type"]) == (7, 2, "a100")
-    assert "gateway_issuer" not in inputs
+    assert "gateway_issuer" not in inputs and inputs["elastic_manager"] == ""
+    text = radl(given(local(TEMPLATE["slurm_elastic"]), cloud_manager="https://im.site.test", cloud_network="priv_network"))
+    inputs = play(text, "front_end_fe_server_conf")["vars"]
+    assert (inputs["elastic_manager"], inputs["elastic_network"]) == ("https://im.site.test", "priv_network")
+
+
+@pytest.mark.parametrize("path", CLUSTERS, ids=lambda path: path.stem)
+def test_each_worker_is_held_to_the_gpus_that_its_machine_asks_for(path: Any) -> None:
+    wanted = {"gpu_num": 2, "gpu_vendor": "NVIDIA", "gpu_model": "A100", "gpu_memory": "40 GB", "gpu_mig_profile": "3g.20gb"}
+    inputs = play(radl(given(local(path), **wanted)), "gpu_wn_node_gpu_wn_server_conf")["vars"]
+    assert [inputs[f"worker_{name}"] for name in ("gpus", "gpu_vendor", "gpu_model", "gpu_memory", "mig_profile")] == list(wanted.values())
+
+
+def test_the_manager_runs_no_drain_of_a_worker() -> None:
+    """It calls nothing when a machine goes, so it must not call that when one comes."""
+    assert "slurm_drain for the worker" not in radl(local(TEMPLATE["slurm_cluster"]))
 
 
 @pytest.mark.parametrize(("name", "pools"), [("mesos_cluster", ["lb"]), ("mesos_high_availability", ["lb", "master"])])

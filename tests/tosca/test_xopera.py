@@ -48,6 +48,14 @@ def test_xopera_takes_the_twin_and_the_csar(path: Path, tmp_path: Path) -> None:
     assert validated(tmp_path, "site.csar").rstrip().endswith("Done.")
 
 
+def test_a_worker_of_slurm_is_drained_before_it_goes(tmp_path: Path) -> None:
+    assert made(ROOT / "tosca/templates/slurm_cluster.yaml", tmp_path / "twin").returncode == 0
+    types = yaml.safe_load((tmp_path / "twin/types.yaml").read_text())["node_types"]
+    drain = types["tosca.nodes.indigo.LRMS.WorkerNode.Slurm"]["interfaces"]["Standard"]["operations"]["delete"]
+    assert drain["implementation"] == "artifacts/slurm_worker_drain.yml" and (tmp_path / "twin" / drain["implementation"]).is_file()
+    assert drain["inputs"]["drain_worker"]["default"] == {"get_attribute": ["HOST", "private_address"]}
+
+
 def spoiled(folder: Path, change: Any) -> str:
     service = yaml.safe_load((folder / "service.yaml").read_text())
     change(service["topology_template"]["node_templates"])

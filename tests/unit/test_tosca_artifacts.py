@@ -26,8 +26,8 @@ HOSTS = {
 }
 SLURM = {"cluster_workers": [["10.0.0.3"], []], "cluster_users": [{"os_user_name": "ada"}], "cluster_settings": "", "cluster_drain": []}
 WANTED = (
-    "{{ {'playbooks': tosca_site_playbooks, 'secrets': tosca_site_secrets, 'given': tosca_site_given_secrets | default({}),"
-    " 'variables': tosca_site_variables,"
+    "{{ {'playbooks': tosca_site_playbooks, 'secrets': tosca_site_secrets | default({}), 'given': tosca_site_given_secrets | default({}),"
+    " 'variables': tosca_site_variables, 'elastic': tosca_site_elastic | default({}), 'collections': tosca_site_collections | default({}),"
     " 'inventory': hostvars | deephdc.accelerators.tosca_inventory(inventory_hostname, tosca_site_workers, tosca_site_groups)} | to_json }}"
 )
 
@@ -36,7 +36,7 @@ WANTED = (
 def handed(tmp_path):
     """A function: an artifact's name and its inputs to what it hands over."""
 
-    def run(artifact, inputs):
+    def run(artifact, inputs, hosts=HOSTS):
         play = yaml.safe_load((ROOT / f"tosca/artifacts/{artifact}.yml").read_text())[0]
         task = next(task for task in play["tasks"] if "ansible.builtin.include_role" in task)
         made = {
@@ -45,9 +45,9 @@ def handed(tmp_path):
             "vars": task["vars"],
         }
         (tmp_path / "play.yml").write_text(
-            yaml.safe_dump([{"hosts": "10.0.0.2_0", "connection": "local", "gather_facts": False, "vars": inputs, "tasks": [made]}])
+            yaml.safe_dump([{"hosts": next(iter(hosts)), "connection": "local", "gather_facts": False, "vars": inputs, "tasks": [made]}])
         )
-        (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": HOSTS}}))
+        (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         words = [f"{sys.prefix}/bin/ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
         environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCALHOST_WARNING": "False"}
         environment["ANSIBLE_PYTHON_INTERPRETER"] = sys.executable
@@ -79,6 +79,36 @@ def test_workers_to_drain_are_drained_last(handed):
     made = handed("slurm", {**SLURM, "cluster_drain": ["wn-1"], "cluster_drain_wait": 60})
     assert made["playbooks"] == ["slurm", "slurm_drain"]
     assert made["variables"]["slurm_drain_nodes"] == ["wn-1"] and int(made["variables"]["slurm_drain_wait"]) == 60  # text with 2.16
+
+
+def test_workers_that_are_drained_no_more_are_resumed(handed):
+    drained = {"cluster_reasons": {"stdout_lines": ["new fan", "leaves the deployment"]}}
+    made = handed("slurm", {**SLURM, **drained, "cluster_workers": [["10.0.0.3"], ["10.0.0.6"]], "cluster_drain": ["lb-1"]})
+    assert made["playbooks"] == ["slurm", "slurm_drain", "slurm_resume"]
+    assert made["variables"]["slurm_resume_nodes"] == ["wn-1"] and made["variables"]["slurm_resume_reason"] == "leaves the deployment"
+    assert handed("slurm", {**SLURM, **drained, "cluster_drain": ["wn-1"]})["playbooks"] == ["slurm", "slurm_drain"]
+    # Not those that a person drained.
+    assert handed("slurm", {**SLURM, "cluster_reasons": {"stdout_lines": ["new fan"]}})["playbooks"] == ["slurm"]
+
+
+def test_a_worker_is_drained_by_its_own_address(handed):
+    inputs = {"drain_front_end": "10.0.0.2", "drain_worker": "10.0.0.3", "drain_wait": 60}
+    # As xOpera calls its host.
+    made = handed("slurm_worker_drain", inputs, {"opera": {"ansible_host": "10.0.0.3", "ansible_user": "debian"}})
+    assert made["playbooks"] == ["slurm_drain"]
+    assert members(made) == {"slurm_controllers": ["wn-10-0-0-2"], "slurm_nodes": ["wn-10-0-0-3"]}
+    assert made["inventory"]["all"]["hosts"]["wn-10-0-0-3"]["ansible_user"] == "debian"
+    assert made["variables"] == {
+        "slurm_drain_nodes": ["slurm_nodes"],
+        "slurm_drain_reason": "leaves the deployment",
+        "slurm_drain_wait": 60,
+    }
+
+
+def test_kubernetes(handed):
+    made = handed("kubernetes", {"cluster_workers": [["10.0.0.3"]], "cluster_version": "1.37.2"})
+    assert made["playbooks"] == ["kubernetes"] and made["collections"] == {"kubernetes.core": "5.0.0"}
+    assert members(made) == {"kubernetes_control_plane": ["front"], "kubernetes_logins": ["front"], "kubernetes_workers": ["wn-1"]}
 
 
 def test_jobs_by_token(handed):
@@ -116,7 +146,15 @@ def test_cloud_nodes(handed):
     assert (nodes["names"], nodes["cpus"], nodes["memory_mib"], nodes["gpus"]) == ("cloud[1-4]", 8, 16384, {"a100": 2})
     assert variables["slurm_cluster_partitions"] == [{"name": "batch", "default": True}, {"name": "burst", "cloud": ["cloud[1-4]"]}]
     assert variables["slurm_cluster_settings"] == {"SuspendTime": 300}
+    assert (nodes["hook"], nodes["server"]["flavor"]) == ("openstack", "gpu.a100.2")
     assert handed("slurm", {**SLURM, **elastic, "elastic_gpus": 0})["variables"]["slurm_cluster_cloud_nodes"][0]["gpus"] == {}
+    # The same by the Infrastructure Manager: then no credentials are OpenStack's.
+    made = handed("slurm", {**SLURM, **elastic, "elastic_manager": "https://im.site.test", "IM_INFRASTRUCTURE_ID": "f3"})
+    (nodes,) = made["variables"]["slurm_cluster_cloud_nodes"]
+    assert nodes["hook"] == "/usr/local/libexec/deephdc/tosca_elastic" and "server" not in nodes
+    assert made["variables"]["slurm_elastic_openstack_clouds"] == ""
+    wanted = {"manager": "https://im.site.test", "infrastructure": "f3", "access": "clouds: {site: {}}", "image": "slurm-node"}
+    assert made["elastic"] == {**wanted, "network": "private", "cpus": 8, "memory_mib": 16384, "gpus": 2}
 
 
 @pytest.mark.parametrize("masters", [[], [["10.0.0.4", "10.0.0.5"]]], ids=["one master", "three masters"])
@@ -137,3 +175,31 @@ def test_mesos(handed, masters):
     assert made["variables"] == {"mesos_cluster_name": "mesos", "mesos_cluster_users": ["nobody", "ada"]}
     assert made["given"]["mesos_cluster_secrets"]["operator"] == "a secret of the template"
     assert "zookeeper_mesos" in made["secrets"]["mesos_cluster_secrets"]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "words"),
+    [
+        ("deephdc.accelerators", "0.1.0", ""),
+        (
+            "deephdc.accelerators",
+            "99.0.0",
+            "need the collection deephdc.accelerators 99.0.0 or newer, and where the orchestrator runs Ansible there is 0.",
+        ),
+        (
+            "deephdc.no_such",
+            "1.0.0",
+            "need the collection deephdc.no_such 1.0.0 or newer, and where the orchestrator runs Ansible there is none:",
+        ),
+    ],
+)
+def test_collections_that_are_missing_or_old_are_named(tmp_path, name, version, words):
+    task = {"name": "Check", "ansible.builtin.include_tasks": str(ROOT / "roles/tosca_site/tasks/collections.yml")}
+    variables = {"__tosca_site_needed": {"key": name, "value": version}, "tosca_site_playbooks": ["kubernetes"]}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": [task]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCALHOST_WARNING": "False"}
+    words_of_run = [f"{sys.prefix}/bin/ansible-playbook", tmp_path / "play.yml"]
+    done = subprocess.run(words_of_run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (words == ""), done.stdout + done.stderr
+    assert words in " ".join(done.stdout.split())

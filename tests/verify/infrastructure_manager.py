@@ -33,11 +33,11 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def reachable(port: int, seconds: float = 60) -> None:
+def reachable(port: int, seconds: float = 60, address: str = "127.0.0.1") -> None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            socket.create_connection((address, port), 1).close()
             return
         except OSError:
             assert time.monotonic() < deadline, f"nothing listens on {port} after {seconds} s"
@@ -54,9 +54,13 @@ class Manager:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self.port, self.cloud_port = free_port(), free_port()
+        # Where a front end reaches the manager, as slurm_elastic's hook does: the engine's own bridge on this machine.
+        self.address = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+        self.url = f"http://{self.address}:{self.port}"
         self.server: subprocess.Popen[bytes] | None = None
         self.cloud: subprocess.Popen[bytes] | None = None
         self.images = {name: f"deephdc.accelerators/{cluster.label}:{name}" for name in ("image", "gpu-image")}
+        self.snapshot = f"deephdc.accelerators/{cluster.label}:snapshot"
         self.auth = folder / "auth.dat"
         self.auth.touch(mode=0o600)
         self.auth.write_text(
@@ -78,6 +82,18 @@ class Manager:
             docker("exec", f"{self.cluster.label}-{name}", "truncate", "--size=0", "/etc/machine-id")
             docker("commit", f"{self.cluster.label}-{name}", tag)
 
+    def make_snapshot(self, host: str) -> str:
+        """Make an image of a worker; returns its URL for the manager.
+
+        SLURM waits for a node that booted after it was asked for. A container has its machine's boot time, so slurmd of the image says
+        that it has just booted (-b), as the role slurm_node lets cloud nodes do; the worker itself, whose slurmd goes on, does not.
+        """
+        options, name = "/etc/default/slurmd", f"{self.cluster.label}-{host}"
+        docker("exec", name, "sed", "-i.before", 's/^\\(SLURMD_OPTIONS=.*\\)"$/\\1 -b"/', options)
+        docker("commit", name, self.snapshot)
+        docker("exec", name, "mv", f"{options}.before", options)
+        return f"docker://{self.snapshot}"
+
     def start_cloud(self) -> None:
         words = [sys.executable, str(ROOT / "tests/stand_ins/im_cloud.py"), str(self.cloud_port), self.cluster.label]
         with (self.folder / "cloud.log").open("ab") as log:
@@ -86,7 +102,7 @@ class Manager:
 
     def start(self) -> None:
         settings = {
-            "REST_ADDRESS": "127.0.0.1",
+            "REST_ADDRESS": self.address,
             "REST_PORT": self.port,
             "DATA_DB": f"sqlite:///{self.folder}/infrastructures.db",
             "USER_DB": "",
@@ -113,7 +129,7 @@ class Manager:
             self.server = subprocess.Popen(
                 [PYTHON / "bin/im_service"], cwd=self.folder, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
-        reachable(self.port)
+        reachable(self.port, address=self.address)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """End the manager; by SIGKILL it can't write down where it was."""
@@ -130,7 +146,7 @@ class Manager:
     def ask(self, *words: str, seconds: float = 300, succeeds: bool = True) -> str:
         """What the manager's client prints."""
         done = subprocess.run(
-            [PYTHON / "bin/im_client", "-r", f"http://127.0.0.1:{self.port}", "-a", self.auth, *words],
+            [PYTHON / "bin/im_client", "-r", self.url, "-a", self.auth, *words],
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -142,10 +158,17 @@ class Manager:
         assert (done.returncode == 0) == succeeds, done.stdout[-6000:]
         return done.stdout
 
-    def template(self, name: str, inputs: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
+    def template(
+        self,
+        name: str,
+        inputs: Mapping[str, Any],
+        properties: Mapping[str, Mapping[str, Any]] | None = None,
+        kinds: Mapping[str, str] | None = None,
+    ) -> Path:
         """A template as a user fills it in, with images of this cloud, and types and artifacts of the working tree.
 
         :param properties: further properties of nodes, which no input sets.
+        :param kinds: other types of nodes.
         """
         types = (ROOT / "tosca/types/deephdc.yaml").read_text(encoding="utf-8")
         path = self.folder / "types.yaml"
@@ -161,6 +184,7 @@ class Manager:
                 image = self.images["gpu-image" if node.startswith("gpu_") else "image"]
                 one["capabilities"]["os"]["properties"]["image"] = f"docker://{image}"
             one.setdefault("properties", {}).update((properties or {}).get(node, {}))
+            one["type"] = (kinds or {}).get(node, one["type"])
         made = self.folder / f"{name}.yaml"
         made.write_text(yaml.safe_dump(template, sort_keys=False), encoding="utf-8")
         return made
@@ -197,6 +221,13 @@ class Manager:
         ours = {name.removeprefix(f"{self.cluster.label}-") for name in names}
         return ours - set(self.images)
 
+    def until_machines(self, wanted: set[str], seconds: float = 120) -> None:
+        """Wait until these are the machines in the cloud."""
+        deadline = time.monotonic() + seconds
+        while (seen := self.machines()) != wanted:
+            assert time.monotonic() < deadline, f"still {seen} after {seconds} s"
+            time.sleep(1)
+
     def remove_all(self) -> None:
         """Remove what a killed run left in the cloud, and the images."""
         for name in self.machines():
@@ -206,5 +237,5 @@ class Manager:
         ).split():
             if network.startswith("im_"):
                 docker("network", "rm", network)
-        for tag in self.images.values():
+        for tag in (self.snapshot, *self.images.values()):
             subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)

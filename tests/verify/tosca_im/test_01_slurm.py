@@ -1,12 +1,13 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The Infrastructure Manager deploys the SLURM template, and the cluster lives: it grows, changes, shrinks, goes.
+"""The Infrastructure Manager deploys the SLURM template, and the cluster lives: it serves a model, grows, changes, shrinks, goes.
 
 A test begins with what the one before left.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,16 +39,33 @@ class Deployment:
 
     def __init__(self, manager: Manager) -> None:
         self.manager, self.inputs = manager, dict(INPUTS)
+        self.name, self.properties, self.kinds = "slurm_cluster", dict(PROPERTIES), dict[str, str]()
         self.identifier = ""
 
     def template(self, **changes: Any) -> str:
         self.inputs |= changes
-        return str(self.manager.template("slurm_cluster", self.inputs, PROPERTIES))
+        return str(self.manager.template(self.name, self.inputs, self.properties, self.kinds))
 
     def reconfigure(self, wanted: str = "configured", **changes: Any) -> str:
         self.manager.ask("reconfigure", self.identifier, self.template(**changes))
         self.manager.wait(self.identifier, wanted)
         return self.manager.log(self.identifier)
+
+    def make_elastic(self, image: str) -> None:
+        """The front end becomes one that asks the manager for nodes of an image."""
+        self.kinds["front_end"] = "tosca.nodes.deephdc.LRMS.FrontEnd.SlurmElastic"
+        self.properties["front_end"] = {
+            "cloud_manager": self.manager.url,
+            "cloud_access": self.manager.auth.read_text(encoding="utf-8"),
+            "cloud_image": image,
+            "cloud_network": "priv_network",
+            "cloud_nodes": 2,
+            "cloud_cpus": 1,
+            "cloud_memory": 2048,
+            "cloud_gpus": 2,
+            "cloud_gpu_type": "a100",
+        }
+        self.inputs["slurm_settings"] = SETTINGS.replace("30}", "30, SuspendTime: 15, SuspendTimeout: 10}")
 
     def number(self, host: str) -> str:
         """The manager's number of a machine."""
@@ -77,7 +95,7 @@ def states(cluster: Cluster) -> dict[str, str]:
 def test_a_deployment_that_is_killed_says_where_it_was(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """Both the playbook on the front end and the manager lose their process at once."""
     deployment.identifier = manager.create(manager.template("slurm_cluster", INPUTS, PROPERTIES))
-    cluster.until(FRONT, "systemctl is-system-running", "running")
+    cluster.until(FRONT, "systemctl is-system-running", "running", 300)
     # Some of it is there by then, and no cluster yet.
     cluster.until(FRONT, f"{NESTED} >/dev/null && test -e /etc/slurm/slurmdbd.conf && echo there", "there", 900)
     cluster.out(FRONT, f"kill -KILL $({NESTED})")
@@ -105,6 +123,15 @@ def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, deployment: Depl
     assert len(set(job(cluster, "eve", "--nodes=2 --gres=gpu:1", "hostname"))) == 2
 
 
+def prediction(cluster: Cluster, worker: str, port: str) -> dict[str, Any]:
+    """What the model answers, asked from the front end."""
+    url = f"http://{worker}:{port}/v2/models/gpu-opener/predict/"
+    program = f'import urllib.request as u; print(u.urlopen(u.Request("{url}", method="POST"), timeout=30).read().decode())'
+    # It starts for some seconds.
+    said = cluster.until(FRONT, f"python3 -c '{program}'", "predictions", 120)
+    return dict(json.loads(said))
+
+
 def test_a_failure_has_the_words_of_the_playbook(cluster: Cluster, deployment: Deployment) -> None:
     bad = [{"name": "batch", "default": True, "gpu_types": ["h100"]}]
     said = deployment.reconfigure("unconfigured", slurm_partitions=bad)
@@ -113,11 +140,23 @@ def test_a_failure_has_the_words_of_the_playbook(cluster: Cluster, deployment: D
     assert job(cluster, "ada", "--gres=gpu:1", "echo $SLURM_JOB_PARTITION") == ["batch"]
 
 
-def test_another_partition_comes_by_a_reconfiguration(cluster: Cluster, deployment: Deployment) -> None:
-    wanted = [{"name": "batch", "default": True}, {"name": "long", "max_time": "7-00:00:00"}]
-    deployment.reconfigure(slurm_partitions=wanted)
+def test_another_partition_and_a_model_come_by_a_reconfiguration(cluster: Cluster, deployment: Deployment) -> None:
+    """The template of a DEEPaaS application, whose cluster is the one that is there."""
+    deployment.name = "deepaas"
+    deployment.inputs |= {"deepaas_image": "", "deepaas_user": "eve", "deepaas_wall_clock": "02:00:00"}
+    deployment.reconfigure(slurm_partitions=[{"name": "batch", "default": True}, {"name": "long", "max_time": "7-00:00:00"}])
     assert cluster.out(FRONT, "sinfo --partition=long --noheader --format=%l").splitlines()[0] == "7-00:00:00"
     assert job(cluster, "ada", "--partition=long --gres=gpu:1", "echo $SLURM_JOB_PARTITION") == ["long"]
+
+
+def test_the_model_serves_predictions_with_its_gpu(cluster: Cluster, deployment: Deployment) -> None:
+    """It may open its GPU and no other."""
+    # As docs/tosca.md says where it is.
+    worker, words = cluster.until(FRONT, "squeue --noheader --name=deepaas --states=running --format='%N %k'", "gpuwn").split(" ", 1)
+    said = prediction(cluster, worker, words.split()[-1])
+    assert said["status"] == "OK"
+    assert sorted(said["predictions"].values()) == ["No such device or address", "Operation not permitted"]
+    cluster.out(FRONT, "scancel --name=deepaas")
 
 
 def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
@@ -130,6 +169,8 @@ def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, de
     assert sorted(said) == ["No such device or address", "Operation not permitted", "gpuwn-3"]
     assert cluster.out(FRONT, "squeue --noheader --name=through --format=%T") == "RUNNING"
     cluster.out(FRONT, "scancel --name=through")
+    # The manager called the artifact of the model's job again, which submitted no second one.
+    assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
 
 
 def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
@@ -150,12 +191,11 @@ def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Man
 
 
 def test_a_drained_worker_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """SLURM forgets it at the next reconfiguration, in the next test, as each takes minutes."""
     # The template that the manager keeps names no worker to drain when there is none.
     deployment.template(slurm_drain=[], gpu_wn_num=2)
     manager.ask("removeresource", deployment.identifier, deployment.number("gpuwn-3"), "0")
     assert manager.machines() == {FRONT, "gpuwn-1", "gpuwn-2"}
-    deployment.reconfigure()
-    assert states(cluster) == {"gpuwn-1": "idle", "gpuwn-2": "idle"}
 
 
 def test_a_worker_that_goes_with_a_job_on_it(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
@@ -165,11 +205,27 @@ def test_a_worker_that_goes_with_a_job_on_it(cluster: Cluster, manager: Manager,
     lost = cluster.out(FRONT, "squeue --noheader --name=cut --format=%N")
     manager.ask("removeresource", deployment.identifier, deployment.number(lost), "0")
     cluster.until(FRONT, f"sinfo --noheader --nodes={lost} --format=%T", "down", 300)
-    deployment.reconfigure(gpu_wn_num=1)
     (left,) = {"gpuwn-1", "gpuwn-2"} - {lost}
-    assert set(states(cluster)) == {left}
+    # For the next test, as each call takes minutes.
+    deployment.make_elastic(manager.make_snapshot(left))
+    deployment.reconfigure(gpu_wn_num=1)
+    assert set(states(cluster)) == {left, "cloud1", "cloud2"}
     cluster.until(FRONT, "squeue --noheader --name=cut --format='%T %N'", f"RUNNING {left}", 300)
     cluster.out(FRONT, "scancel --name=cut")
+
+
+def test_a_waiting_job_makes_the_manager_add_a_worker(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """It boots as a node of a worker's snapshot, and goes when it is idle."""
+    (worker,) = (name for name in states(cluster) if name.startswith("gpuwn"))
+    assert manager.machines() == {FRONT, worker}
+    said = job(cluster, "ada", "--partition=burst --gres=gpu:a100:1", f"hostname; {OPEN_BOTH}", 300)
+    assert sorted(said) == ["No such device or address", "Operation not permitted", "cloud1"]
+    assert manager.machines() == {FRONT, worker, "cloud1"}
+    cluster.until(FRONT, "sinfo --noheader --nodes=cloud1 --partition=burst --format=%T", "idle~", 180)
+    manager.until_machines({FRONT, worker})
+    # The manager knows it no more, either.
+    assert len(manager.state(deployment.identifier)["vm_states"]) == 2
+    assert manager.state(deployment.identifier)["state"] == "configured"
 
 
 def test_the_secrets_are_in_no_log(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:

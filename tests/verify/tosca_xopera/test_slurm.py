@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -117,15 +118,18 @@ def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, xopera: XOpera) 
 
 
 @pytest.mark.parametrize(
-    ("gpus", "model", "sentence"),
+    ("gpus", "more", "sentence"),
     [
-        (3, "", "has 2 GPUs NVIDIA, and the template asks for 3: choose another flavor or site"),
-        (1, "T4", "has 0 GPUs NVIDIA T4, and the template asks for 1"),
-        (17, "", "num_gpus of a worker is 17: write a number from 0 to 16."),
+        (3, {}, "has 2 GPUs NVIDIA, and the template asks for 3: choose another flavor or site"),
+        (1, {"worker_gpu_model": "T4"}, "has 0 GPUs NVIDIA T4, and the template asks for 1"),
+        # Nothing says how much memory the simulated ones have.
+        (1, {"worker_gpu_memory": "40 GB"}, "has 0 GPUs NVIDIA with at least 40 GB, and the template asks for 1"),
+        (2, {"worker_mig_profile": "1g.10gb"}, "has 0 MIG instances 1g.10gb of GPUs NVIDIA, and the template asks for 2"),
+        (17, {}, "num_gpus of a worker is 17: write a number from 0 to 16."),
     ],
 )
-def test_a_worker_without_its_gpus_is_refused(cluster: Cluster, gpus: int, model: str, sentence: str) -> None:
-    wanted = {"worker_gpus": gpus, "worker_gpu_vendor": "NVIDIA", "worker_gpu_model": model, "worker_device_root": "/var/lib/gpu_simulator"}
+def test_a_worker_without_its_gpus_is_refused(cluster: Cluster, gpus: int, more: dict[str, str], sentence: str) -> None:
+    wanted = {"worker_gpus": gpus, "worker_gpu_vendor": "NVIDIA", "worker_device_root": "/var/lib/gpu_simulator", **more}
     said = cluster.playbook("tosca/artifacts/worker.yml", "--limit", "gpuwn", variables=wanted, succeeds=False)
     assert sentence in " ".join(said.split())
 
@@ -143,7 +147,25 @@ def test_secrets_are_in_no_file_but_roots_own(cluster: Cluster, xopera: XOpera) 
     assert kept == []
 
 
-def test_undeploy_forgets_the_deployment(xopera: XOpera) -> None:
-    code, said = xopera.run("undeploy")
-    assert code == 0, said
+def test_undeploy_drains_the_workers_and_waits_for_their_jobs(cluster: Cluster, xopera: XOpera) -> None:
+    job = "while [ ! -e /tmp/go ]; do sleep 1; done; echo done"
+    cluster.out("front", f"runuser -u ada -- sbatch --chdir=/tmp --nodelist=gpuwn --gres=gpu:1 --output=/tmp/last.txt --wrap '{job}'")
+    cluster.until("front", "squeue --noheader --user=ada --format=%T", "RUNNING")
+    with ThreadPoolExecutor() as pool:
+        undeployed = pool.submit(xopera.run, "undeploy")
+        try:
+            cluster.until("front", "sinfo --noheader --nodes=gpuwn --format=%T", "draining", 300)
+            assert not undeployed.done()
+        finally:
+            cluster.out("gpuwn", "touch /tmp/go")
+        code, said = undeployed.result()
+    assert code == 0, said[-6000:]
+    assert cluster.out("gpuwn", "cat /tmp/last.txt") == "done"
+    assert cluster.out("front", "sinfo --noheader --Node --format='%T %E' | sort -u") == "drained leaves the deployment"
     assert xopera.status() != "deployed"
+
+
+def test_another_deployment_resumes_the_workers(cluster: Cluster, xopera: XOpera) -> None:
+    code, said = xopera.run("deploy", "-i", "inputs.yaml", "service.yaml")
+    assert code == 0 and xopera.status() == "deployed", said[-6000:]
+    assert cluster.out("front", "runuser -u eve -- srun --chdir=/tmp --nodes=2 hostname | sort").split() == ["gpuwn", "wn"]
