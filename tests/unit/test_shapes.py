@@ -51,7 +51,7 @@ MAPS = {
     *("openstack_cloud_physical_networks", "openstack_control_plane_secrets", "openstack_network_physical_networks"),
     *("openstack_database_accounts", "openstack_database_passwords", "openstack_messaging_passwords"),
     *("nova_lxd_physical_networks", "nova_lxd_settings", "openstack_linuxbridge_physical_networks"),
-    *("mesos_agent_attributes", "mesos_agent_resources", "mesos_cluster_zookeeper_ids"),
+    *("mesos_agent_attributes", "mesos_agent_resources", "mesos_cluster_zookeeper_ids", "tosca_site_collections"),
 }
 USER = [*limits.keys(limits.GROUP), "per_job"]
 PER_JOB = limits.keys(limits.JOB)
