@@ -36,7 +36,8 @@ WANTED = (
 def handed(tmp_path):
     """A function: an artifact's name and its inputs to what it hands over."""
 
-    def run(artifact, inputs, hosts=HOSTS):
+    def run(artifact, inputs, hosts=None):
+        hosts = hosts or HOSTS
         play = yaml.safe_load((ROOT / f"tosca/artifacts/{artifact}.yml").read_text())[0]
         task = next(task for task in play["tasks"] if "ansible.builtin.include_role" in task)
         made = {
