@@ -99,11 +99,8 @@ def test_a_worker_is_drained_by_its_own_address(handed):
     assert made["playbooks"] == ["slurm_drain"]
     assert members(made) == {"slurm_controllers": ["wn-10-0-0-2"], "slurm_nodes": ["wn-10-0-0-3"]}
     assert made["inventory"]["all"]["hosts"]["wn-10-0-0-3"]["ansible_user"] == "debian"
-    assert made["variables"] == {
-        "slurm_drain_nodes": ["slurm_nodes"],
-        "slurm_drain_reason": "leaves the deployment",
-        "slurm_drain_wait": 60,
-    }
+    assert int(made["variables"].pop("slurm_drain_wait")) == 60  # text with 2.16
+    assert made["variables"] == {"slurm_drain_nodes": ["slurm_nodes"], "slurm_drain_reason": "leaves the deployment"}
 
 
 def test_kubernetes(handed):
