@@ -19,6 +19,11 @@ API = "kubeadm.k8s.io/v1beta4"
 PACKAGES = ("kubeadm", "kubectl", "kubelet")
 # What a cluster has at one version beside its hosts.
 CLUSTER = ("kubeadm", "kube_proxy")
+# kubeadm's own Job, by which it checks that the cluster runs pods, tolerates this taint alone. The other one comes and goes with a cordon.
+TOLERATED = ("node-role.kubernetes.io/control-plane", "node.kubernetes.io/unschedulable")
+# Marks of the module kubernetes_node_hold, and how an upgrade that did not end is known in the first one.
+HELD, OTHERS = "accelerators.deephdc.org/held", ("accelerators.deephdc.org/drained", "accelerators.deephdc.org/lost")
+BY_UPGRADE = "kubernetes_upgrade:"
 _VERSION = re.compile(r"v?([0-9]+)\.([0-9]+)\.([0-9]+)")
 
 _OF_CLUSTER = re.compile(r"(?:kubernetesVersion:\s*|:)v?([0-9]+\.[0-9]+\.[0-9]+)")
@@ -110,11 +115,15 @@ def plan(
     if found and not is_applied and control[0] not in to_do:
         to_do.insert(0, control[0])
     left = [host for host in workers if host not in hosts and running[host] != wanted]
+    is_applying = bool(found) and (not is_applied or bool(hosts[control[0]].get("noted")))
+    if is_applying:
+        errors += _job_errors(nodes)
     return {
         "errors": errors,
         "from": written(min(found)) if found else "",
         "target": target,
-        "apply": bool(found) and (not is_applied or bool(hosts[control[0]].get("noted"))),
+        "apply": is_applying,
+        "held": [host for host in to_do if any(_is_held(node) and node["metadata"]["name"] == names.get(host) for node in nodes)],
         "control_plane": [host for host in to_do if host in control],
         "workers": [host for host in to_do if host not in control],
         "left": [f"{host} does not answer and has kubelet {_shown(running[host])}" for host in left],
@@ -136,6 +145,39 @@ def _is_behind(host: t.Mapping[str, t.Any], kubelet: Version | None, has_api: bo
         or (has_api and parsed(host.get("api")) != wanted)
         or any(parsed(packages.get(name)) != wanted for name in PACKAGES if name in packages)
     )
+
+
+def _is_held(node: t.Mapping[str, t.Any]) -> bool:
+    """Whether an upgrade that did not end keeps pods from a node."""
+    return str((node["metadata"].get("annotations") or {}).get(HELD, "")).startswith(BY_UPGRADE)
+
+
+def _closed(node: t.Mapping[str, t.Any]) -> str:
+    """Why a node that is cordoned takes no pod, in words; empty for one that an upgrade cordoned, as the next one opens it again."""
+    notes = node["metadata"].get("annotations") or {}
+    opens = _is_held(node) and not any(mark in notes for mark in OTHERS)
+    return f"{node['metadata']['name']} is cordoned" if (node.get("spec") or {}).get("unschedulable") and not opens else ""
+
+
+def _tainted(node: t.Mapping[str, t.Any]) -> str:
+    taints = [
+        taint["key"]
+        for taint in (node.get("spec") or {}).get("taints") or ()
+        if taint["key"] not in TOLERATED and taint.get("effect") != "PreferNoSchedule"
+    ]
+    return f"{node['metadata']['name']} has the taint {' and '.join(taints)}" if taints else ""
+
+
+def _job_errors(nodes: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """kubeadm upgrade apply waits for a Job of its own. It leaves that out where all nodes are cordoned, not where some have taints."""
+    closed = [_closed(node) for node in nodes]
+    reasons = [why or _tainted(node) for node, why in zip(nodes, closed)]
+    if all(closed) or not all(reasons):
+        return []
+    return [
+        f"kubeadm begins an upgrade with a Job of its own, and no node takes it: {'; '.join(reasons)}. Give a host of the control plane "
+        "back to pods first, with the playbook kubernetes_resume or 'kubectl uncordon NODE'."
+    ]
 
 
 def _step_errors(oldest: Version, newest: Version, wanted: Version) -> list[str]:

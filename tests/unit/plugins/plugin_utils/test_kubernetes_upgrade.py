@@ -17,11 +17,18 @@ def lines(version: str, api: bool = False, noted: str = "", **packages: str) -> 
     return text + (f"api {version}\n" if api else "") + (f"noted {noted}\n" if noted else "")
 
 
-def planned(target=NEW, api=OLD, proxy=None, config=None, groups=None, read=None, **kubelets):
-    """A cluster at OLD; kubelets: versions of nodes by name, read: lines of hosts."""
+def planned(target=NEW, api=OLD, proxy=None, config=None, groups=None, read=None, specs=None, notes=None, **kubelets):
+    """A cluster at OLD; kubelets: versions of nodes by name, read: lines of hosts, specs and notes: of nodes."""
     running = {"cp1": OLD, "gpu1": OLD, "gpu2": OLD, **kubelets}
     hosts = {"cp1": lines(api, api=True), "gpu1": lines(running["gpu1"]), "gpu2": lines(running["gpu2"]), **(read or {})}
-    nodes = [{"metadata": {"name": name}, "status": {"nodeInfo": {"kubeletVersion": f"v{version}"}}} for name, version in running.items()]
+    nodes = [
+        {
+            "metadata": {"name": name, "annotations": (notes or {}).get(name)},
+            "spec": (specs or {}).get(name, {}),
+            "status": {"nodeInfo": {"kubeletVersion": f"v{version}"}},
+        }
+        for name, version in running.items()
+    ]
     cluster = {
         "kubeadm": f"kubernetesVersion: v{config or api}\nnetworking: {{}}\n",
         "kube_proxy": f"registry.k8s.io/kube-proxy:v{proxy or api}",
@@ -148,3 +155,37 @@ def test_a_pod_with_another_container_is_named():
     ended = pod("same", "1")
     ended["status"]["containerStatuses"][0]["state"] = {"terminated": {}}
     assert upgrade.restarted([pod("same", "1")], [ended]) == []
+
+
+CORDONED = {"unschedulable": True, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}
+FOR_GPUS = {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]}
+CONTROL = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
+BEGUN = {"accelerators.deephdc.org/held": "kubernetes_upgrade: to 1.37.3"}
+DRAINED = {"accelerators.deephdc.org/drained": "disk"}
+
+
+@pytest.mark.parametrize(
+    ("control", "notes", "worker", "is_refused"),
+    [
+        (CONTROL, {}, FOR_GPUS, False),
+        (CORDONED, {}, FOR_GPUS, True),
+        (CORDONED, DRAINED, FOR_GPUS, True),
+        (CORDONED, BEGUN, FOR_GPUS, False),
+        (CORDONED, {**BEGUN, **DRAINED}, FOR_GPUS, True),
+        (CORDONED, {}, {}, False),
+        (CORDONED, {}, {"taints": [{"key": "nvidia.com/gpu", "effect": "PreferNoSchedule"}]}, False),
+        (CORDONED, {}, CORDONED, False),
+        ({"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}, {}, FOR_GPUS, True),
+    ],
+)
+def test_a_node_must_take_the_job_by_which_kubeadm_begins(control, notes, worker, is_refused):
+    given = {"specs": {"cp1": control, "gpu1": worker, "gpu2": worker}, "notes": {"cp1": notes}}
+    plan = planned(**given)
+    errors = plan["errors"]
+    assert len(errors) == is_refused
+    assert plan["held"] == (["cp1"] if BEGUN.items() <= notes.items() else [])
+    if is_refused:
+        assert "no node takes it: cp1 " in errors[0] and "gpu1 has the taint nvidia.com/gpu" in errors[0]
+        assert "kubernetes_resume" in errors[0]
+    # Without kubeadm's upgrade of the control plane there is no such Job.
+    assert planned(target=OLD, **given)["errors"] == []
