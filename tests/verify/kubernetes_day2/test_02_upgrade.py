@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
 
 import pytest
 from kubernetes_site import PLAYBOOK, Site, recap
@@ -58,6 +60,17 @@ def test_an_upgrade_to_a_broken_image_goes_back(site: Site, working: str):
 
 
 def test_an_upgrade_that_is_killed_is_completed_by_the_same_command(site: Site, working: str):
+    def kill(line: str, process: subprocess.Popen[str]) -> None:
+        if line.startswith("TASK [") and "Install kubelet and kubectl of the new version" in line:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    # The only host of the control plane is cordoned then, the workers have taints, and kubeadm waits for a Job of its own.
+    code, said = site.watched_playbook(UPGRADE, kill, variables=variables(site, NEW))
+    assert code == -signal.SIGKILL, said[-3000:]
+    control = site.node("cp1")
+    assert control["spec"].get("unschedulable") and "accelerators.deephdc.org/held" in control["metadata"]["annotations"]
+    assert all(node["spec"].get("taints") for node in site.get("nodes")["items"])
+
     seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
     print(f"KILL_SEED={seed}")
     # Behind the plan and the backup: from the first change of a host on.
