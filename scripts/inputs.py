@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
+import json
 import os
 import re
 import subprocess
+import tokenize
+import typing as t
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+
+import yaml
 
 # What every scenario uses.
 SHARED = (
@@ -40,7 +46,7 @@ PINS = (
 )
 # What runs the scenarios, or something else, and what only people read: none of it decides on a result.
 NO_INPUT = re.compile(
-    r".*\.md|Makefile|\.ci/.*|tests/(?:compat|galaxy|passes|quick_start|runner|verify/refusals)\b.*"
+    r".*\.md|Makefile|\.ci/.*|plugins/filter/\w+\.yml|tests/(?:compat|galaxy|passes|quick_start|runner|verify/refusals)\b.*"
     r"|scripts/(?:bench|callbacks/.*|checks\.py|demo|down|inputs\.py|lint|passes\.py|reference|release|step|steps\.py|tarball|test|usage\.py)"
 )
 # A path of one of these folders as a whole says nothing about what in it is used.
@@ -54,6 +60,11 @@ TOO_WIDE = (
     "tests/unit",
     "tests/verify",
 )
+
+# What only people read inside of other files.
+DOCUMENTATION = ("DOCUMENTATION", "EXAMPLES", "RETURN")
+DESCRIBED = re.compile(r"roles/\w+/meta/\w+\.yml")
+DESCRIPTIONS = ("description", "short_description")
 
 COLLECTION = "ansible_collections.deephdc.accelerators"
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
@@ -178,11 +189,72 @@ def inputs(tree: Tree, scenario: str, release: str, without: Iterable[str] = ())
     return sorted(tree.followed(seeds, recipes | pins | elsewhere) | pins)
 
 
+class Loader(yaml.CSafeLoader):
+    """Reads tags such as !vault, too."""
+
+
+def tagged(loader: t.Any, tag: str, node: yaml.Node) -> list[t.Any]:
+    if isinstance(node, yaml.MappingNode):
+        return [tag, loader.construct_mapping(node, deep=True)]
+    return [tag, loader.construct_sequence(node, deep=True) if isinstance(node, yaml.SequenceNode) else loader.construct_scalar(node)]
+
+
+Loader.add_multi_constructor("!", tagged)
+
+
+def without_descriptions(tree: t.Any) -> t.Any:
+    """The same without the descriptions of roles and options. An option of that name has settings and stays."""
+    if isinstance(tree, list):
+        return [without_descriptions(one) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    return {key: without_descriptions(value) for key, value in tree.items() if key not in DESCRIPTIONS or isinstance(value, dict)}
+
+
+def yaml_alone(text: str, is_described: bool) -> str:
+    """What a YAML file says to a program: no comments, no line breaks."""
+    documents = list(yaml.load_all(text, Loader))
+    return json.dumps(without_descriptions(documents) if is_described else documents, default=str)
+
+
+def python_alone(text: str) -> str:
+    """A Python program without comments, docstrings, the documentation of modules and blank lines."""
+    dropped: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        drops = []
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node) is not None:
+            drops.append(node.body[0])
+        if isinstance(node, ast.Module):
+            drops += [one for one in node.body if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", "") in DOCUMENTATION]
+        for one in drops:
+            dropped.update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    lines = text.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column]
+    kept = (line.rstrip() for number, line in enumerate(lines, 1) if number not in dropped)
+    return "\n".join(line for line in kept if line)
+
+
+def content(name: str, raw: bytes) -> bytes:
+    """What in a file decides on a result: words for people do not. Raw where a file can't be parsed."""
+    is_python = name.endswith(".py") or raw.startswith(b"#!/usr/bin/env python3")
+    try:
+        if is_python:
+            return python_alone(raw.decode()).encode()
+        if name.endswith((".yml", ".yaml")):
+            return yaml_alone(raw.decode(), bool(DESCRIBED.fullmatch(name))).encode()
+    except (ValueError, TypeError, SyntaxError, tokenize.TokenError, yaml.YAMLError):
+        pass
+    return raw
+
+
 def digest(tree: Tree, files: Iterable[str]) -> str:
-    """Equal for equal names, contents and rights to execute."""
+    """Equal for equal names, contents and rights to execute. Comments and documentation are no content: see content()."""
     whole = hashlib.sha256()
     for name in files:
         path = tree.root / name
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        whole.update(f"{name} {path.stat().st_mode & 0o100:o} {content}\n".encode())
+        decides = hashlib.sha256(content(name, path.read_bytes())).hexdigest()
+        whole.update(f"{name} {path.stat().st_mode & 0o100:o} {decides}\n".encode())
     return whole.hexdigest()[:32]

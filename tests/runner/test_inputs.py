@@ -8,7 +8,7 @@ from pathlib import Path
 
 import checks
 import pytest
-from inputs import NO_INPUT, Tree, digest, inputs
+from inputs import NO_INPUT, Tree, content, digest, inputs
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = Tree(ROOT)
@@ -104,3 +104,42 @@ def test_the_digest_knows_names_contents_and_rights(tmp_path: Path):
     shutil.copy(file, tmp_path / "b")
     seen.add(digest(Tree(tmp_path), ["b"]))
     assert len(seen) == 4
+
+
+TASKS = "roles/a/tasks/main.yml"
+SPECS = "roles/a/meta/argument_specs.yml"
+MODULE = "plugins/modules/a.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "is_same"),
+    [
+        (TASKS, "- name: Run a\n  command: a\n", "# Why.\n- name: Run a  # and how\n  command: a\n", True),
+        (TASKS, "- name: Run a\n  command: a\n", "- name: Run b\n  command: a\n", False),
+        (TASKS, "- shell: |\n    #!/bin/a\n    b\n", "- shell: |\n    #!/bin/c\n    b\n", False),
+        (TASKS, "- debug: {msg: !unsafe a}\n", "- debug: {msg: a}\n", False),
+        (TASKS, "- vars: {description: a}\n", "- vars: {description: b}\n", False),
+        (TASKS, "- name: [\n", "- name: [ # this is no YAML\n", False),
+        (SPECS, "main:\n  description: a\n  options: {b: {description: [c], type: str}}\n", "main: {options: {b: {type: str}}}\n", True),
+        (SPECS, "main: {options: {description: {type: str}}}\n", "main: {options: {description: {type: int}}}\n", False),
+        (SPECS, "main: {options: {b: {type: str}}}\n", "main: {options: {b: {type: int}}}\n", False),
+        (MODULE, '"""A."""\nDOCUMENTATION = "a"\na = 1  # b\n', '"""C\n\nd."""\nDOCUMENTATION = """e"""\n\n# f\na = 1\n', True),
+        (MODULE, 'def a():\n    """b"""\n    return 1\n', "def a():\n    return 1\n", True),
+        (MODULE, 'a = "b"\n', 'a = "c"\n', False),
+        (MODULE, 'a = "# b"\n', 'a = "# c"\n', False),
+        (MODULE, "#!/usr/bin/python\n", "#!/usr/bin/python3\n", False),
+        (MODULE, "if a:\n    b\n", "if a:\n  b\n", False),
+        ("scripts/a", "#!/usr/bin/env python3\na = 1\n", "#!/usr/bin/env python3\na = 1  # b\n", True),
+        ("roles/a/templates/a.j2", "# a\n", "# b\n", False),
+    ],
+)
+def test_words_for_people_make_nothing_due(name: str, before: str, after: str, is_same: bool):
+    assert (content(name, before.encode()) == content(name, after.encode())) is is_same
+
+
+def test_every_file_is_read_for_what_it_does():
+    """None of ours is taken raw because it could not be parsed."""
+    for name in TREE.files:
+        if name.endswith((".py", ".yml")):
+            raw = (ROOT / name).read_bytes()
+            assert content(name, raw) != raw or not raw.strip(), name
