@@ -91,9 +91,10 @@ def typed(container: str, *commands: str) -> tuple[int, str]:
 
 
 def test_the_quick_start_without_galaxy(container: str) -> None:
-    _galaxy, copy, secret, deploy, _look = blocks("Bare-metal quick start", "sh")
+    ansible, _galaxy = blocks("Install the collection", "sh")
+    copy, secret, deploy, _look = blocks("Bare-metal quick start", "sh")
     without_galaxy = blocks("Without Galaxy", "sh")
-    assert typed(container, *without_galaxy, copy, secret)[0] == 0
+    assert typed(container, ansible, *without_galaxy, copy, secret)[0] == 0
     output_of("docker", "network", "disconnect", "bridge", container)
     code, output = typed(container, ". ~/ansible/bin/activate", "cd site", deploy)
     assert code != 0
