@@ -14,11 +14,12 @@ description:
   - Builds and installs the module of an installed package for each of O(kernels) where DKMS has not, and reads from the installed
     file what the kernel would load.
   - With O(trial), downloads that version of the package and builds its module in a temporary directory. Neither the host's packages nor
-    its modules are touched. The packages' own scripts remove the old module before they build the new one; a trial tells beforehand.
-  - A build that breaks is told by the first error, in RV(errors); the module does not fail then.
+    its modules are touched. The packages' own scripts remove the old module before they build the new one, so a trial shows
+    beforehand whether the host would be left without a module.
+  - If a build fails, the module does not fail. RV(errors) has the first error of each build.
 attributes:
   check_mode:
-    description: Predicts what would be built. A trial is not made, as it takes minutes.
+    description: Predicts what would be built. Runs no trial, as it takes minutes.
     support: full
   diff_mode:
     description: Not needed, the result names the kernels.
@@ -29,10 +30,10 @@ options:
     type: str
     required: true
   trial:
-    description: Version of the package, as apt has it, that is built on the side.
+    description: Version of the package, as apt has it, to build in a temporary directory.
     type: str
   kernels:
-    description: Releases of kernels. Those without headers are passed over.
+    description: Releases of kernels to build for. Kernels without headers are skipped.
     type: list
     elements: str
     required: true
@@ -41,14 +42,14 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the module for every installed kernel
+- name: Build the module for every installed kernel
   deephdc.accelerators.dkms_module:
     package: nvidia-kernel-dkms
     kernels: [6.12.107+deb13-amd64, 6.12.117+deb13-amd64]
   register: modules
   failed_when: modules.errors | length > 0
 
-- name: Try whether the new driver builds for them
+- name: Try whether the new driver builds for these kernels
   deephdc.accelerators.dkms_module:
     package: nvidia-kernel-dkms
     trial: 550.163.01-2
@@ -62,18 +63,18 @@ name:
   returned: always
   sample: nvidia-current
 version:
-  description: Its version.
+  description: Version of the module.
   type: str
   returned: always
   sample: 550.163.01
 built:
-  description: Kernels that it was built or installed for by this run, or would be.
+  description: Kernels that this run built or installed the module for, or would in check mode.
   type: list
   elements: str
   returned: always
   sample: [6.12.117+deb13-amd64]
 errors:
-  description: Why it does not build, one sentence per kernel.
+  description: Why the module does not build, one sentence per kernel.
   type: list
   elements: str
   returned: always

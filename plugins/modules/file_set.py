@@ -15,16 +15,16 @@ description:
     Ten template tasks cost about twelve times as much.
   - Everything is compared and validated first; only if every file passes is anything written.
     Each file is replaced atomically and is never readable by others than its final mode allows.
-  - A file that does not have the words C(Made by deephdc.accelerators) was somebody else's; it is kept beside the new one,
+  - A file without the words C(Made by deephdc.accelerators) was not made by this collection. It is kept beside the new one,
     with the suffix C(.before-deephdc).
-  - A file whose content is right is not touched, so its modification time tells when it last changed
+  - A file whose content is right is not touched, so its modification time shows when it last changed
     (M(deephdc.accelerators.unit_fresh) relies on that).
 attributes:
   check_mode:
     description: Predicts the change without making it.
     support: full
   diff_mode:
-    description: Shows the change of each file that is not secret. What not everybody may read on the host is not shown either.
+    description: Shows the change of each file that is not secret and that every user of the host may read.
     support: full
 options:
   files:
@@ -39,9 +39,9 @@ options:
         required: true
       state:
         description:
-          - Whether a file or a directory shall be there, or no file.
-          - V(former) takes away a file that the collection made and brings back the one that was there before it, if there was one.
-            A file that is somebody else's by now stays.
+          - Whether the path must be a file, a directory, or absent.
+          - V(former) removes a file that the collection made and restores the one that was there before it, if there was one.
+            A file that an administrator has replaced since then stays.
         type: str
         choices: [file, directory, absent, former]
         default: file
@@ -96,8 +96,8 @@ paths:
   sample: [/etc/slurm/cgroup.conf]
 undo:
   description:
-    - A value for O(files) that takes the change back. Directories, links, secret files and files that not everybody
-      could read are not in it.
+    - A value for O(files) that takes the change back. It leaves out directories, links, secret files and files that not every
+      user could read.
   type: list
   elements: dict
   returned: always

@@ -11,8 +11,8 @@ version_added: 0.1.0
 short_description: Read a host's IOMMU and the groups of its PCI functions as facts
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads whether the firmware has an IOMMU and the kernel uses it, and every PCI function with its group, its driver, and what the host
-    itself does with it.
+  - Reads whether the firmware has an IOMMU and the kernel uses it. Also reads every PCI function with its group, its driver, and what the
+    host itself does with it.
   - Needs root to see which processes have a device open.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
@@ -53,7 +53,7 @@ ansible_facts:
       returned: always
       contains:
         table:
-          description: V(DMAR) (Intel) or V(IVRS) (AMD), the firmware's table that tells of an IOMMU; V(null) without one.
+          description: The firmware's table that describes an IOMMU, V(DMAR) (Intel) or V(IVRS) (AMD). V(null) without one.
           type: str
           sample: DMAR
         units:

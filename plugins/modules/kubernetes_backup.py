@@ -13,7 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Writes a verified snapshot of etcd, and a copy of C(/etc/kubernetes), of kubelet's configuration and of this collection's records,
     into a new directory that only root can read. The cluster goes on.
-  - The directory gets its name when everything in it was verified, so an incomplete backup is never taken for one.
+  - The directory gets its final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 requirements:
   - ctr
 notes:
@@ -27,11 +27,11 @@ attributes:
     support: none
 options:
   directory:
-    description: Where the backups are.
+    description: Directory that holds all backups.
     type: path
     required: true
   name:
-    description: Name of the new one, beginning with its time. If there is one of that name, nothing is done.
+    description: Name of the new backup, beginning with its time. If there is a backup of that name, nothing is done.
     type: str
     required: true
   cluster:

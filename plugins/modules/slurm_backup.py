@@ -14,7 +14,7 @@ description:
   - Writes a verified dump of the accounting database (on the host of slurmdbd), and a consistent copy of slurmctld's state and
     of C(/etc/slurm) (on a controller) into a new directory that only root can read. Daemons and jobs go on.
   - A dump counts only if it was written to its end and each table has as many rows as the database. The directory gets its
-    name when everything in it was verified, so an incomplete backup is never taken for one.
+    final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 attributes:
   check_mode:
     description: Predicts the backup without making it.
@@ -24,11 +24,11 @@ attributes:
     support: none
 options:
   directory:
-    description: Where the backups are.
+    description: Directory that holds all backups.
     type: path
     required: true
   name:
-    description: Name of the new one, beginning with its time. If there is one of that name, nothing is done.
+    description: Name of the new backup, beginning with its time. If there is a backup of that name, nothing is done.
     type: str
     required: true
   database:

@@ -12,7 +12,7 @@ short_description: Read which clusters SLURM's accounting database knows, and ho
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Asks the database that C(slurmdbd.conf) names, on the host of slurmdbd and as root. slurmdbd need not run.
-  - A run compares it with the state that the controllers have, so that no cluster begins again with job 1.
+  - The role slurm_cluster compares the result with the state that the controllers have, so that no cluster begins again with job 1.
 extends_documentation_fragment: deephdc.accelerators.reads
 options: {}
 seealso:
