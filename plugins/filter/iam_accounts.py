@@ -33,7 +33,7 @@ def site_policy(hostvars: t.Any, groups: t.Mapping[str, list[str]]) -> tuple[dic
 
 
 def numbers(text: str) -> dict[str, int]:
-    """Names and numbers as the module iam_accounts_info tells them."""
+    """Names and numbers as the module iam_accounts_info returns them."""
     return {name: int(number) for name, _colon, number in (line.rpartition(":") for line in text.splitlines())}
 
 

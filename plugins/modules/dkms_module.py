@@ -149,7 +149,7 @@ def trial(module: AnsibleModule, package: str, version: str, kernels: list[str])
 
 
 def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
-    """What modinfo tells of the module that the kernel would load; empty where there is none."""
+    """What modinfo prints about the module that the kernel would load. Empty if there is none."""
     code, out, _err = module.run_command(["modinfo", "-k", kernel, name])
     rows = [line.split(":", 1) for line in out.splitlines() if ":" in line] if code == 0 else []
     fields = {key.strip(): value.strip() for key, value in rows if not key.startswith(("alias", "parm"))}
@@ -169,7 +169,7 @@ def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) ->
     known = dkms.states(module.run_command(["dkms", "status"])[1])
     for kernel in kernels:
         state = dkms.state_of(known, conf["name"], conf["version"], kernel)
-        # A file that somebody removed, or an index of modules that does not name it, is no state of dkms.
+        # A removed file, or an index of modules that does not name it, is not a state that dkms knows.
         loads = loadable(module, conf["module"], kernel).get("version") == conf["version"]
         if dkms.is_whole(state) and loads:
             continue

@@ -240,7 +240,7 @@ def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
 
 
 def undoable(change: dict) -> bool:
-    """Whether the result may tell how to take a change back: not what was secret before or is now."""
+    """Whether the result may show how to take a change back: not if the file was secret before or is now."""
     item, found = change["item"], change["found"]
     if item["state"] == "directory" or item["secret_base64"] is not None:
         return False
@@ -364,7 +364,7 @@ def bring_back(path: str) -> None:
 
 
 def keep_foreign(change: dict) -> None:
-    """Keep what somebody else wrote, once, beside the file that takes its place."""
+    """Keep a file that the collection did not write, once, beside the file that takes its place."""
     path, found = change["item"]["path"], change["found"]
     kept = kept_beside(path)
     if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):

@@ -156,7 +156,7 @@ def make(module: AnsibleModule, words: list[str], files: dict[str, str]) -> None
 
 
 def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
-    """Why the own authority shall issue a certificate; empty where the one there is good."""
+    """Why the own authority must issue a certificate. Empty if the present one is good."""
     if not all(os.path.exists(path) for path in (pair.certificate, pair.key, ca)):
         return "there is none"
     try:

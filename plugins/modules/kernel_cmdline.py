@@ -197,7 +197,10 @@ class Grub:
         return read(self.dropin) == (cmdline.grub_dropin(arguments) if arguments else None)
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        """The last line goes with the end of the change, so that a run after a killed one makes the menu anew."""
+        """Write the file, with a last line that is removed when the menu is complete.
+
+        If the run is killed before, the next one sees the line and regenerates the menu.
+        """
         replace(self.dropin, cmdline.grub_dropin(arguments) + MENU_IS_OLD)
 
     def finish(self, arguments: list[str]) -> None:
@@ -308,7 +311,7 @@ def compare(module: AnsibleModule) -> dict:
     added = cmdline.missing(loader.foreign, wanted)
     lines = loader.next_start()
     unwanted = cmdline.without(before, [*wanted, *loader.foreign])
-    # Where nothing is wanted and nothing was added, the menu is none of ours.
+    # If nothing is wanted and nothing was added, the menu is not ours to regenerate.
     changed = not loader.configured(added) or (bool(wanted) and not is_as_wanted(lines, wanted, unwanted))
     if changed and not module.check_mode:
         loader.configure(added, before)

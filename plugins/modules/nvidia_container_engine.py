@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell container engines of NVIDIA's GPUs."""
+"""Configure container engines for NVIDIA's GPUs."""
 
 from __future__ import annotations
 

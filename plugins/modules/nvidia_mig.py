@@ -129,7 +129,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
-# There from before a change until somebody who made anew what lists the instances takes it away, also where a run is killed in between.
+# Written before a change and removed after the CDI specification was regenerated, so that the next run completes a run that was killed.
 NOTE = "/var/lib/deephdc/nvidia_mig_changed"
 
 # Seconds that one question or order may take; a driver that hangs would hold the run for ever. A reset takes some ten.
@@ -144,7 +144,7 @@ class InUse(Refused):
 
 
 class Smi:
-    """nvidia-smi, asked and told what to do."""
+    """Questions and orders to nvidia-smi."""
 
     def run(self, *arguments: str) -> tuple[int, str]:
         words = ["nvidia-smi", *arguments]

@@ -113,7 +113,7 @@ def lines(attributes: t.Mapping[str, t.Any]) -> str:
 
 
 class Template:
-    """The template as it is, and the calls that make it as it shall be."""
+    """The present template, and the calls that change it into the wanted one."""
 
     def __init__(self, api: Api, given: dict, check: bool) -> None:
         self.api, self.given, self.check = api, given, check

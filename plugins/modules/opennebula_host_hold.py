@@ -177,7 +177,7 @@ def hold(api: Api, module: AnsibleModule, host: dict, number: int) -> tuple[dict
         state = "disabled" if host["STATE"] in DISABLED else "offline"
         return {}, f"{host['NAME']} was {state} in OpenNebula already and stays so"
     changes = {}
-    # Before the host is disabled: it tells the next run whose work that is.
+    # Before the host is disabled, so that the next run knows that this module did it.
     if not reason_of(host):
         changes[ATTRIBUTE] = module.params["reason"]
         if not module.check_mode:

@@ -184,7 +184,7 @@ def load(module: AnsibleModule, driver: str) -> None:
 
 
 def bind(address: str, override: str) -> None:
-    """Let the kernel choose a driver anew; an empty override leaves the choice to it."""
+    """Let the kernel choose a driver again; an empty override leaves the choice to it."""
     write(device(address, "driver_override"), f"{override}\n")
     if driver_of(address):
         write(device(address, "driver/unbind"), address)

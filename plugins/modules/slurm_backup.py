@@ -134,7 +134,7 @@ def dump(module: AnsibleModule, directory: str) -> dict[str, int]:
 
 
 def top_level(directory: str) -> dict[str, tuple[int, int, int]]:
-    """What tells that a file was replaced or written; controllers write their heartbeat all the time, and nothing reads an old one."""
+    """What shows that a file was replaced or written; controllers write their heartbeat all the time, and nothing reads an old one."""
     found = {}
     for entry in os.scandir(directory):
         if entry.is_file(follow_symlinks=False) and not entry.name.startswith("heartbeat"):

@@ -105,7 +105,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.associ
 
 
 def jobs(module: AnsibleModule) -> list[Job] | None:
-    """The jobs that have not ended, None where the controller does not tell."""
+    """The jobs that have not ended, None if the controller does not answer."""
     code, out, _err = module.run_command(["squeue", "--noheader", "--all", "--format=%a|%u|%q"])
     return [Job(*line.split("|")) for line in out.splitlines() if line.count("|") == 2] if code == 0 else None
 

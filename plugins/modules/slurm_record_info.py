@@ -126,7 +126,7 @@ def main() -> None:
     path = module.params["path"]
     record, recorded_at = "", 0.0
     if os.path.exists(path):
-        # A damaged one is told by the plan, in one sentence.
+        # The plan reports a damaged record, in one sentence.
         with open(path, encoding="utf-8", errors="replace") as file:
             record = file.read()
         recorded_at = os.stat(path).st_mtime

@@ -104,7 +104,7 @@ def make(path: str, user: str, entry: pwd.struct_passwd) -> None:
 
 
 def write(path: str, name: str, text: str) -> None:
-    """Write a file as a running slurmctld would; it also tells a full or read-only file system."""
+    """Write a file as a running slurmctld would. This also shows a full or read-only file system."""
     try:
         with open(os.path.join(path, name), "w", encoding="utf-8") as file:
             file.write(text)

@@ -158,7 +158,7 @@ def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
 
 
 def read_its_files(state: dict[str, str], by_reload: bool) -> float:
-    """When a running unit read its files; told by the monotonic clock, so a stepped clock moves it with the files' clock."""
+    """When a running unit read its files, by the monotonic clock, so a stepped clock moves it with the files' clock."""
     moment = int(state["ExecMainStartTimestampMonotonic"])
     if by_reload and state.get("ReloadResult", "success") == "success":
         # The last change of state of a unit that runs was its start or the end of a reload.
@@ -180,7 +180,7 @@ def replaced(state: dict[str, str]) -> list[str]:
         if os.readlink(f"/proc/{state['ExecMainPID']}/exe").endswith(" (deleted)"):
             return ["its program was replaced on disk"]
     except (KeyError, OSError):
-        pass  # no main process, or one that just went: ActiveState tells
+        pass  # no main process, or one that just ended: ActiveState shows it
     return []
 
 

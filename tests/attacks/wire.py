@@ -1,4 +1,4 @@
-"""A client that sends exactly the bytes it is told to, and the application's view of what came through."""
+"""A client that sends exactly the given bytes, and the application's view of what came through."""
 
 from __future__ import annotations
 

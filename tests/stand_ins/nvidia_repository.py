@@ -77,7 +77,7 @@ case "$1" in
 esac
 """
 
-# Tells what nvidia-smi tells on a host whose driver is not loaded; there is nothing that it could talk to.
+# Prints what nvidia-smi prints on a host whose driver is not loaded.
 NVIDIA_SMI = """\
 #!/bin/sh
 echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."

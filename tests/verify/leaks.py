@@ -10,7 +10,7 @@ from local import ROOT, Cluster
 
 
 class ProcessWatch(threading.Thread):
-    """Reads every command line and environment on this machine, which includes the containers', until told to stop."""
+    """Reads every command line and environment on this machine, which includes the containers', until it is stopped."""
 
     def __init__(self, needles: list[bytes]) -> None:
         super().__init__(daemon=True)

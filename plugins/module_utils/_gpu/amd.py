@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What AMD's driver amdgpu tells in sysfs, and rocm-smi where sysfs does not say it."""
+"""What AMD's driver amdgpu reports in sysfs, and rocm-smi if sysfs does not have it."""
 
 from __future__ import absolute_import, division, print_function
 

@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What the kernel tells about PCI devices in sysfs, to any user and before any driver is installed."""
+"""What the kernel reports about PCI devices in sysfs, to any user and before any driver is installed."""
 
 from __future__ import absolute_import, division, print_function
 

@@ -77,7 +77,7 @@ def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> 
     with os.fdopen(reader) as stream:
         is_told = bool(select.select([stream], [], [], seconds)[0])
         if not is_told:
-            os.kill(child, signal.SIGKILL)  # one that waits for a driver ends when that lets it, so nobody waits for it
+            os.kill(child, signal.SIGKILL)  # one that waits for a driver ends when that lets it, so it is not waited for
             raise OSError(f"it did not end within {seconds:.0f} s")
         text = stream.read()
     os.waitpid(child, 0)
@@ -96,7 +96,7 @@ def compute_all_as(
 ) -> dict[str, str]:
     """PCI address to what a small computation ended with, of NVIDIA's GPUs that the user can open whole; of none without the library.
 
-    :param in_use: PCI addresses of those that somebody uses: it takes memory that a job may need, so they are left alone.
+    :param in_use: PCI addresses of those in use. They are left alone, as a computation takes memory that a job may need.
     """
     if cuda.library() is None:
         return {}

@@ -16,7 +16,7 @@ LINKS = 40  # as many as Linux follows
 
 
 class UnsafeLink(Exception):
-    """A part of the path is a link that somebody else than root can make; the text says so in one sentence."""
+    """A part of the path is a link that another user than root can make; the text says so in one sentence."""
 
 
 def trusted(directory: os.stat_result, link: os.stat_result) -> bool:

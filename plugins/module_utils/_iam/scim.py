@@ -108,8 +108,11 @@ def whole_list(get: Get, kind: str, pause: t.Callable[[float], None]) -> list[di
 def directory(
     get: Get, get_one: t.Callable[[str], t.Any], known: t.Collection[str], now: float, pause: t.Callable[[float], None]
 ) -> dict[str, t.Any]:
-    """Users and groups in a form of our own. Who is known and not in the list is asked for one by one: only an IAM that says
-    "there is none" makes somebody absent, a list that is shorter than it should be does not."""
+    """Users and groups in the collection's own form.
+
+    A known user who is missing in the list is asked for separately. Only an IAM that says "there is none" makes a user absent,
+    a list that is too short does not.
+    """
     groups = [group(entry) for entry in whole_list(get, "Groups", pause)]
     users = {entry["id"]: entry for entry in whole_list(get, "Users", pause)}
     for one in sorted(set(known) - set(users)):

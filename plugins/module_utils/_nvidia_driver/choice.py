@@ -117,7 +117,7 @@ def is_of_branch(version: str, branch: str) -> bool:
 
 
 def gpus_of(accelerators: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
-    """NVIDIA's GPUs that the host shall drive itself: not those that were given to virtual machines."""
+    """NVIDIA GPUs that the host itself drives: not those that were given to virtual machines."""
     return [gpu for gpu in accelerators if gpu["vendor"] == NVIDIA.name and gpu["kind"] == "gpu" and gpu["driver"] != "vfio-pci"]
 
 
@@ -299,12 +299,12 @@ def record(recorded: t.Iterable[str], simulated: str) -> list[str]:
 
 
 def removable(recorded: t.Collection[str], simulated: str) -> list[str]:
-    """What came with the role and nothing else needs, by `apt-get --simulate autoremove`. Other packages that nobody needs are not ours."""
+    """Packages that the role installed and nothing else needs, by `apt-get --simulate autoremove`. Others belong to the site."""
     return [name for name in re.findall(r"^Remv (\S+)", simulated, re.MULTILINE) if name in recorded]
 
 
 def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:
-    """Why the driver that shall run is not the one that does, so that a reboot is needed. version: empty for none."""
+    """Why the wanted driver does not run yet, so that a reboot is needed. version: the wanted one, empty for none."""
     if version and facts["nouveau"]:
         return ["nouveau holds the GPUs"]
     if facts["loaded"] and facts["loaded"] != version:

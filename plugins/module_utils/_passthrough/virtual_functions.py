@@ -19,7 +19,7 @@ Function = t.Mapping[str, t.Any]
 
 
 class Division(t.NamedTuple):
-    """Physical functions with the number of virtual functions that each shall have, and one sentence for each that can't."""
+    """Physical functions with the wanted number of virtual functions of each, and one sentence for each that can't have it."""
 
     functions: list[dict[str, t.Any]]
     errors: list[str]

@@ -51,9 +51,9 @@ QOS_COLUMNS = {
 }
 TRES_SETTINGS = {"GrpTRES", "GrpTRESMins", "MaxTRESPerJob", "MaxTRESMinsPerJob", "MaxTRESPerUser", "MaxTRESPerAccount"}
 LISTS = {"qos", "preempt", "flags"}
-# What a setting is that nobody set, and the word that brings it back to that; "-1" for all others.
+# The value of a setting that was never set, and the word that resets it to that; "-1" for all others.
 UNSET = {"fairshare": "1", "priority": "0", "usagefactor": "1", "qos": "", "preempt": ""}
-# They describe and limit nothing: never told as undeclared, never taken back.
+# They describe and limit nothing: never reported as undeclared, never taken back.
 DESCRIBING = {"description", "organization", "parent"}
 # A name is at most 250 characters long, an argument at most 128 KiB.
 BATCH = 400
@@ -288,7 +288,7 @@ def plan(cluster: str, present: State, declared: State, purge: bool) -> Plan:
 
 
 def to_set(found: Plan, what: str, present: Attributes, declared: Attributes, purge: bool) -> Attributes:
-    """What has to be set on something that exists; what is not declared is taken back with purge, else told."""
+    """What has to be set on something that exists. What is not declared is taken back with purge, else reported."""
     wrong = differences(present, declared)
     strange = undeclared(present, declared)
     if closed_by_purge(strange):
@@ -450,7 +450,7 @@ CLOSED: Attributes = {"GrpSubmitJobs": "0"}
 
 
 class Removal(t.NamedTuple):
-    """One thing that shall go; why says what keeps it, and close how it takes no new job until then (empty where it takes none)."""
+    """One thing to remove. why: what keeps it; close: how it takes no new job until then (empty where it takes none)."""
 
     what: str
     command: list[str]

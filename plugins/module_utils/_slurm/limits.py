@@ -4,7 +4,7 @@
 """Limits in an operator's words and as sacctmgr(1) has them: pure functions.
 
 An attribute is a setting of sacctmgr, such as GrpJobs, or one resource (TRES) of such a setting, such as
-GrpTRES:gres/gpu. Its value is text, or None where it shall not be set. Memory is in MiB, a wall time in minutes.
+GrpTRES:gres/gpu. Its value is text, or None if it must not be set. Memory is in MiB, a wall time in minutes.
 """
 
 from __future__ import annotations

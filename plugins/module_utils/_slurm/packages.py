@@ -44,7 +44,7 @@ def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
         try:
             replaced = os.readlink(f"/proc/{state.get('MainPID', '0')}/exe").endswith(" (deleted)")
         except OSError:
-            replaced = False  # no process, which its state tells; or one that root in a container may not look into
+            replaced = False  # no process, as its state shows; or one that root in a container may not look into
         if state.get("ActiveState") != "active" or replaced:
             found.append(unit)
     return found

@@ -129,7 +129,7 @@ def name_errors(where: str, what: str, given: t.Sequence[t.Any], case_counts: bo
 
 
 def list_errors(where: str, key: str, entry: t.Mapping[str, t.Any]) -> list[str]:
-    """A key that shall have a list of names."""
+    """A key that must have a list of names."""
     value = entry.get(key)
     if value is not None and not (isinstance(value, (list, tuple)) and all(is_name(one) for one in value)):
         return [f"{where} needs a list of names as {key}."]

@@ -18,7 +18,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 IRREGULAR = ("20.02", "20.11", "21.08", "22.05", "23.02", "23.11")
 VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\.")
 
-# Packages whose version tells which SLURM a host has; every one of a host is of the same source.
+# Packages whose version shows which SLURM a host has. All of a host are built from the same source.
 PROGRAMS = ("slurmdbd", "slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""From what an IAM has, what hosts have and what was decided before, to the accounts that shall be: pure functions.
+"""Plan accounts from what an IAM has, what hosts have and what was decided before: pure functions.
 
 The record is what was decided: which id has which account with which number. It only ever grows, so that no number is given twice.
 """
@@ -168,7 +168,7 @@ def resolve(
 
 
 class Plan:
-    """What shall be, and what is said about it."""
+    """The plan, and what it reports."""
 
     def __init__(self) -> None:
         self.record: dict[str, t.Any] = {}
@@ -176,7 +176,7 @@ class Plan:
         self.groups: list[dict[str, t.Any]] = []
         self.map: list[dict[str, t.Any]] = []
         self.told: list[str] = []
-        # Names that are somebody else's on a host.
+        # Names that a host has from elsewhere.
         self.left: list[str] = []
 
     def result(self) -> dict[str, t.Any]:
@@ -276,7 +276,7 @@ def decided(found: Plan, account: t.Mapping[str, t.Any], person: t.Mapping[str, 
 
 
 def guard(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], ids: t.Collection[str], limit: int) -> None:
-    """Nobody empties a site at once by mistake: neither a broken IAM nor a wrong line in the inventory."""
+    """A limit on accounts that one run may disable: a broken IAM or a wrong line in the inventory must not empty a site."""
     active = [one for one, account in before.items() if account["active"]]
     losing = [
         one

@@ -213,7 +213,7 @@ def repairable(problem: Finding) -> Finding:
 def left_out(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], known: t.Collection[str]
 ) -> list[Finding]:
-    """What pods can't use although nobody promised it, and what the tools that read the devices complain of."""
+    """Devices that pods can't use and that were not promised, and what the tools that read the devices complain about."""
     if cluster["gpus"] == "none":
         return []
     found = [
@@ -361,7 +361,7 @@ def plan(
     """Everything a run needs to know of the cluster.
 
     :param control: hosts of the control plane, in the inventory's order.
-    :param lost: what is wrong with promised devices. warnings: what is not offered though nobody promised it.
+    :param lost: what is wrong with promised devices. warnings: what is not offered and was not promised.
     :param is_named: whether a worker has devices of another manager, so that classes of dra hold the UUIDs of our own.
     """
     hosts = [*control, *(worker.host for worker in workers)]

@@ -167,14 +167,14 @@ def claim_expr(condition: str) -> str:
 
 
 def absent_or_number(claim: str) -> list[str]:
-    """An expression can't tell a claim that is not there from an empty one."""
+    """An expression can't distinguish a missing claim from an empty one."""
     absent = block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
     return block("RequireAny", [*absent, claim_expr(f"env('OIDC_CLAIM_{claim}') =~ /^[0-9]+$/")])
 
 
 def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
-    # Who may use a token that is bound to a key can't be told here: it is not taken as one that anybody may use.
+    # A token that is bound to a key can't be checked here, so it is not accepted as one that any client may use.
     bound = [*block("RequireAll", ["Require all granted", "Require not env OIDC_CLAIM_cnf"])]
     rules = [f'Require claim "aud~{exactly(backend["audience"])}"', *bound]
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
@@ -274,7 +274,7 @@ def error_documents(documents: t.Mapping[int, str]) -> list[str]:
 
 
 def passed_headers(backends: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
-    """Headers by which the front tells upstreams who asks."""
+    """Headers that show upstreams who asks."""
     names = [name for backend in backends for name in (backend["user_header"], *backend["claims_headers"]) if name]
     return list(dict.fromkeys(names))
 
@@ -309,7 +309,7 @@ def location(backend: Item, vhost: Item, site: Item) -> list[str]:
     if backend["access"] == "bearer":
         lines.append("RequestHeader unset Cookie")
     else:
-        # Those of all ports: browsers send a name's cookies to each of them, and another provider's session is nobody's business here.
+        # Those of all ports: browsers send a name's cookies to each of them, and another provider's session must not be seen here.
         own = f"(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_state_)[^=;]*"
         lines.append(f'RequestHeader edit* Cookie "(^|;)\\s*{own}=[^;]*" ""')
     # The client's own never goes on.
@@ -366,7 +366,7 @@ def with_path(path: str, upstreams: t.Sequence[str]) -> list[str]:
 
 
 def backend_section(backend: Item, vhost: Item, site: Item) -> list[str]:
-    """Between marks, by which a line that Apache complains about is told to be a backend's."""
+    """Between marks, by which a line that Apache complains about can be assigned to a backend."""
     return [f"# Backend {backend['name']}", *location(backend, vhost, site), *proxied(backend), f"# End of backend {backend['name']}"]
 
 
@@ -559,7 +559,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
 
 
 def stray(port: int, site: Item) -> list[str]:
-    """The first virtual host of a port answers for every name that is nobody's, and has what holds before a name is told."""
+    """The first virtual host of a port answers for every unknown name, and has what holds before the name is known."""
     return block(
         f"VirtualHost *:{port}",
         [
@@ -634,7 +634,7 @@ MODULES = (
 
 
 def loaded(names: t.Iterable[str]) -> list[str]:
-    """Modules that nobody else loaded; what the host has in mods-enabled stays as it is."""
+    """Modules that are not loaded yet; what the host has in mods-enabled stays as it is."""
     lines = []
     for name in names:
         lines += block(f"IfModule !{name}_module", [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so"])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the controllers of a SLURM cluster tell of themselves before a host is changed: pure functions."""
+"""What the controllers of a SLURM cluster report before a host is changed: pure functions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def told(
     errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals) and move: empty, or where the
     state is copied from (host, from) and on which hosts slurmctld runs (stop).
     """
-    # Some connections tell a host that is down by a failure of the task.
+    # Some connections report a host that is down as a failure of the task.
     answers = {str(result["item"]): result for result in results if "state" in result}
     silent = [str(result["item"]) for result in results if "state" not in result]
     if not answers:

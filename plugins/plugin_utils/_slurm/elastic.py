@@ -84,7 +84,7 @@ def value_errors(entry: t.Mapping[str, t.Any], where: str) -> list[str]:
 
 
 def server_errors(server: t.Any, where: str) -> list[str]:
-    """What is wrong with the server that the hook openstack shall make."""
+    """What is wrong with the declared server of the hook openstack."""
     if not isinstance(server, t.Mapping):
         return [f"{where} needs the key server with {', '.join(SERVER_REQUIRED)}: what OpenStack shall make of a node."]
     errors = [f"{where} needs {key} in its server." for key in SERVER_REQUIRED if not server.get(key)]
@@ -135,7 +135,7 @@ def planned(entries: t.Iterable[t.Mapping[str, t.Any]], reserve: int) -> list[No
 
 
 def gpu(number: int, gpu_type: str) -> dict[str, t.Any]:
-    """A GPU that nobody has seen yet; its address only keeps the order."""
+    """A GPU that no host has reported yet. Its address only keeps the order."""
     return {
         "kind": "gpu",
         "vendor": "nvidia",

@@ -6,7 +6,7 @@
 
 Every unit of a usable device, the whole of it or one MIG instance, is exactly one gres.
 
-What SLURM is told, and why (gres.conf(5) and gres.html of SLURM, releases 22.05 to 26.05):
+What SLURM's files say, and why (gres.conf(5) and gres.html of SLURM, releases 22.05 to 26.05):
 
 - ``AutoDetect=off`` and explicit files: the configuration does not depend on how SLURM was built.
 - ``Type`` is the model's short type; of a MIG instance it is ``<type>_<profile>``, the form of SLURM's own NVML

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What is wrong with an inventory for SLURM, told before a host is touched: pure functions.
+"""What is wrong with an inventory for SLURM, before a host is touched: pure functions.
 
 Each function returns sentences; each sentence names the variable or group and the hosts.
 """
@@ -90,7 +90,7 @@ def short_name(host: str) -> str:
 
 def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Hosts that the inventory lets meet at one address or under one name."""
-    # With an ansible_host the inventory's name is an alias, and equal hostnames are told from the facts.
+    # With an ansible_host the inventory's name is an alias, and the facts show equal host names.
     errors = same({host: short_name(host) for host, own in variables.items() if not own.get("ansible_host")}, "short name")
     for key in ("ansible_host", "slurm_cluster_address"):
         values = {host: str(own[key]) for host, own in variables.items() if own.get(key)}

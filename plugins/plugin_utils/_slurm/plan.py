@@ -71,7 +71,7 @@ def probes(partitions: t.Iterable[Partition], unfit: t.Collection[str]) -> list[
         if partition.is_cloud_only:
             continue
         types = types_of(node for node in partition.nodes if not is_cloud(node) and node["name"] not in unfit)
-        # A probe shall not start a cloud node.
+        # A probe must not start a cloud node.
         exclude = {"exclude": fold(partition.cloud)} if partition.cloud else {}
         found += [{"partition": partition.declared["name"], "gres_type": gres_type, **exclude} for gres_type in [None, *types]]
     return found
@@ -128,7 +128,7 @@ def hardware_errors(
 
 
 def unscheduled(node: Node, known: t.Collection[str]) -> list[Finding]:
-    """What jobs of a node can't use although nobody promised it, and what the tools that read its devices complain of."""
+    """Devices of a node that jobs can't use and that were not promised, and what the tools that read its devices complain about."""
     name = node["name"]
     found = [
         Finding(

@@ -115,7 +115,7 @@ def problems(gpus):
 
 
 def nvidia_problems():
-    """What nvidia-smi says is wrong, by PCI address, and whether it told of all GPUs.
+    """What nvidia-smi says is wrong, by PCI address, and whether it reported all GPUs.
 
     Nothing where it is not there or does not answer: that concerns the tool.
     """
@@ -157,7 +157,7 @@ def gpu_problems(gpu):
 
 
 def guarded(main):
-    """Run a prolog or epilog; a mistake in it is told, and no reason to drain a node or to send its job away."""
+    """Run a prolog or epilog. A mistake in it is reported, but does not drain the node or send its job away."""
     try:
         return main()
     except Exception:  # whatever it is

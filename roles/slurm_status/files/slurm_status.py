@@ -26,7 +26,7 @@ Record = t.Dict[str, t.Any]
 
 
 class Unreadable(Exception):
-    """One sentence: why SLURM did not tell."""
+    """One sentence: why SLURM did not answer."""
 
 
 def run(*words: str) -> str:
@@ -158,7 +158,7 @@ SCHEDULER = {
 
 
 def scheduler(output: str) -> Record:
-    """From `sdiag`; its job counters begin anew at midnight (UTC) and with slurmctld."""
+    """From `sdiag`; its job counters begin again at midnight (UTC) and with slurmctld."""
     found: Record = {}
     for line in output.splitlines():
         key, _colon, value = line.strip().partition(":")

@@ -1,6 +1,6 @@
 """A driver that is in use: taken from its users, replaced, rebooted, checked and given back. The cases follow each other.
 
-The container is rebooted; what a kernel would tell of a module that it has loaded is stood in for by the files own_boots and modprobe.
+The container is rebooted; the files own_boots and modprobe stand in for what a kernel would report about a module that it has loaded.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def test_what_another_cluster_has_is_refused(site: Site):
 
 @pytest.mark.parametrize("number", range(2))
 def test_a_killed_run_is_completed_by_the_next(site: Site, number: int):
-    """A worker that is begun anew, killed at a random task."""
+    """A worker that is made again, killed at a random task."""
     seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6)) + number
     print(f"KILL_SEED={seed}")
     site.kubectl("delete node gpu2 --ignore-not-found")

@@ -31,7 +31,7 @@ POLICY: dict[str, Any] = {
 USERS = {"physics": "paul", "chemistry": "bob", "teaching": "carl"}
 MANIFESTS = "/srv/kubernetes/programs/kueue.yaml"
 TYPE = "accelerators.deephdc.org/type"
-# A job that ends when it is told to.
+# A job that ends when a test wants it to.
 WAITS = "ls /dev/nvidia[0-9]*; until [ -e /tmp/end ]; do sleep 0.2; done"
 
 

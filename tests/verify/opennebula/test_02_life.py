@@ -43,7 +43,7 @@ holders(['/etc', '/home', '/root', '/run', '/srv', '/tmp', '/usr/local', '/var']
 
 
 def test_what_one_deploy_and_people_made_stays_and_no_secret_is_told(site):
-    """one-deploy ran anew with a network card in its pci_devices; a person edited a template; others have quotas."""
+    """one-deploy ran again with a network card in its pci_devices; a person edited a template; others have quotas."""
     site.write_conf(ONE_DEPLOY)
     site.one(f"""
 one.host.update(0, 'PCI_SHORT_ADDRESS="{CARD}" NOTE="rack 7"', 1)
@@ -105,7 +105,7 @@ def test_what_no_host_can_give_is_refused_before_anything_changes(site):
 
 
 def test_all_can_be_taken_back(site):
-    """The host was disabled by a person meanwhile, and stays so: telling its devices at once would enable it."""
+    """The host was disabled by a person meanwhile, and stays so: reporting its devices at once would enable it."""
     site.one("one.host.status(0, 1)")
     site.roll_out(variables={"opennebula_pci_state": "absent", "opennebula_host_cgroup_acl": False})
     assert ":filter: '0:0'" in site.conf() or ':filter: "0:0"' in site.conf()

@@ -247,7 +247,7 @@ def hold(cluster: Cluster, node: str, user: str, device: str, on_term: str = "si
 
 
 def test_nothing_of_the_user_stays_on_the_jobs_gpu(cluster: Cluster):
-    # The user's other job has a process on this job's GPU too, which shall live.
+    # The user's other job has a process on this job's GPU too, which must live.
     job = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", LASTING)
     other = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:t4:1", HOLD.format("signal.SIG_DFL", "/dev/nvidia2"))
     running(cluster, job, other)

@@ -330,7 +330,7 @@ def test_operator_who_would_be_locked_out_stops_the_plan(hostvars):
     wanted = {"node_ssh": "jobs", "node_ssh_groups": ["sudo"]}
     (sentence,) = plan(hostvars, **wanted)["errors"]
     assert sentence.startswith("Ansible logs in to gpu1 as deploy, whom slurm_cluster_node_ssh: jobs would lock out")
-    # On a login host users must come in, so nobody is locked out.
+    # Users must be able to log in to a login host, so no user is locked out.
     both = plan(hostvars, groups={**GROUPS, "slurm_logins": ["gpu1"]}, **wanted)
     assert (both["errors"], both["guarded"], both["ssh_groups"]) == ([], ["gpu2"], ["sudo"])
     assert plan(hostvars, **{**wanted, "node_ssh": "everyone"})["guarded"] == []

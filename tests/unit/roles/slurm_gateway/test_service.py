@@ -39,7 +39,7 @@ PASSWD = [
         ("daemon", "x", 1, 1, "", "/", "/bin/bash"),
         ("nobody", "x", 65534, 65534, "", "/nonexistent", "/bin/bash"),
         ("backup", "x", 999, 999, "", "/", "/bin/bash"),
-        # Somebody else's name for root, and for slurm at a site where it is an ordinary number.
+        # Another name for root, and for slurm at a site where it is an ordinary number.
         ("toor", "x", 0, 0, "", "/root", "/bin/bash"),
         ("munge", "x", 3000, 3000, "", "/", "/bin/bash"),
         ("alias", "x", 3000, 3000, "", "/", "/bin/bash"),
@@ -332,7 +332,7 @@ def test_only_the_operations_are_there(site: Site) -> None:
     assert site.asked == []
 
 
-# --- what is told ---
+# --- what is reported ---
 
 
 def test_own_jobs_are_told_alike_on_each_release(site: Site) -> None:
