@@ -77,8 +77,8 @@ def is_account(entry: t.Mapping[str, t.Any], groups: t.Collection[str]) -> bool:
 def agree(first: str, of_first: t.Mapping[str, t.Any], host: str, copy: t.Mapping[str, t.Any]) -> None:
     """Accounts and groups are added only together with the first host, and before any other one has them.
 
-    So a copy has nothing that the first host's record has not, and a newer one has all of it: another one was changed by hand or by
-    somebody who took over that host, and would decide on all hosts whose account is whose.
+    So a copy has nothing that the first host's record has not, and a newer one has all of it: another one was changed by hand or by an
+    attacker who took over that host, and would decide for all hosts whose account is whose.
     """
     known, theirs = identities(of_first), identities(copy)
     strange = sorted(key for key, value in theirs.items() if known.get(key) != value)
