@@ -71,7 +71,7 @@ class Step:
         self.state, self.started = "running", time.monotonic()
         LOGS.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as output:
-            # A session of its own: the whole tree of processes can be ended, and none of them asks the terminal.
+            # A separate session: the whole tree of processes can be ended, and none of them asks at the terminal.
             self.process = subprocess.Popen(
                 self.command,
                 cwd=ROOT,

@@ -169,7 +169,7 @@ def octal(mode: str) -> int:
 
 
 def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
-    """Kind, content and attributes of what lies at a path, None where nothing does."""
+    """Kind, content and attributes of what is at a path, None if nothing is."""
     name = os.path.basename(path)
     try:
         with safe_directory.opened(os.path.dirname(path)) as directory:
@@ -200,7 +200,7 @@ def shown(found: tuple[str, bytes, tuple[int, int, int]]) -> str:
 
 
 def compare(item: dict, known_owner: bool) -> dict | None:
-    """What is to be done for one item: None where it is as wanted."""
+    """What must be done for one item: None where it is as wanted."""
     path, state = item["path"], item["state"]
     found = current(path)
     if state == "absent":

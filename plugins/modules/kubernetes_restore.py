@@ -126,7 +126,7 @@ CURRENT = "kubelet-client-current.pem"
 
 
 def read_json(path: str) -> dict[str, t.Any]:
-    """A note of an earlier call; empty where there is none that can be read."""
+    """A note of an earlier call; empty if there is no readable one."""
     try:
         with open(path, encoding="utf-8") as file:
             return dict(json.load(file))

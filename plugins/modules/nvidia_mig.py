@@ -154,7 +154,7 @@ class Smi:
         return done.rc if done.rc is not None else 127, (done.stdout + done.stderr).decode(errors="replace").strip()
 
     def ask(self, *arguments: str) -> str:
-        """The answer to a question; without MIG, or without instances, it is that there are none."""
+        """The answer to a question. Empty lists of GPUs and instances are answers, too."""
         code, said = self.run(*arguments)
         if code != 0 and not re.match(r"No (MIG-enabled devices|MIG-supported devices|GPU instances|compute instances) found", said):
             raise Refused(f"nvidia-smi {' '.join(arguments)} says: {sentence(said)}")
@@ -332,7 +332,7 @@ def bring_about(module: AnsibleModule) -> dict:
             for address, gpu in before.items()
         }
         after = "".join(mig.listing(names[address], gpu) for address, gpu in now.items())
-        if now != before and not changed:  # what waited for a boot could be brought about all the same
+        if now != before and not changed:  # what waited for a boot could be brought about nevertheless
             note_change()
         changed = now != before
     return {

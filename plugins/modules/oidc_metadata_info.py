@@ -73,7 +73,7 @@ LARGEST = 1024 * 1024
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Metadata come from the address that was given; another one would be a decision of its own."""
+    """Metadata come from the given address only; to take them from another one would be the site's decision."""
 
     def redirect_request(self, *args: object, **kwargs: object) -> None:
         return None

@@ -67,7 +67,7 @@ COUNTS_DEVICES = (7, 1, 80)  # 7.2 and its development releases
 
 
 def check_counted(api: Api, counted_as: str) -> None:
-    """OpenNebula passes over a limit that it does not know, without a word."""
+    """OpenNebula passes over a limit that it does not know, without a warning."""
     if counted_as == "PCI_DEV":
         server = str(api.call("system.version"))
         if version(server) < COUNTS_DEVICES:

@@ -68,7 +68,7 @@ count = 0
 
 
 def near(right: str) -> st.SearchStrategy[str]:
-    """Texts like the right one, never one that has it as a word of its own."""
+    """Texts like the right one, never one that has it as a separate word."""
     made = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
     changed = st.tuples(st.integers(0, len(right) - 1), st.sampled_from(PIECES)).map(
         lambda found: right[: found[0]] + found[1] + right[found[0] + 1 :]

@@ -22,7 +22,7 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*"))
     if path.is_file() and path.suffix in (".yml", ".py", ".j2", ".sh", ".md")
 ]
-# Set by a playbook for plays of its own.
+# Set by a playbook for its own plays.
 GIVEN = {"kubernetes_cluster_leaving", "kubernetes_cluster_state_comes", "slurm_cluster_leaving", "slurm_cluster_state_comes"}
 
 

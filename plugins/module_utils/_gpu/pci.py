@@ -167,7 +167,7 @@ def _ids(device):
     # type: (str) -> dict[str, str | None]
     class_ = _hexadecimal(read_text(os.path.join(device, "class")), 6)
     if class_ and class_[:2] not in ("03", "0b", "12"):
-        # Most devices of a server are none of ours: one file read is enough for them.
+        # Most devices of a server are not accelerators: one file read is enough for them.
         return {"class": class_, "vendor_id": None, "device_id": None, "subsystem_id": None}
     vendor = _hexadecimal(read_text(os.path.join(device, "vendor")), 4)
     device_id = _hexadecimal(read_text(os.path.join(device, "device")), 4)

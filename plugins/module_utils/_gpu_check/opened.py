@@ -50,7 +50,7 @@ def open_all(paths: t.Sequence[str]) -> dict[str, str]:
 
 
 def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> t.Any:
-    """What an action gives that a user with all groups does, in a process of its own, as one that gave up its rights can't take them back.
+    """What an action gives that a user with all groups does, in its own process, as one that gave up its rights can't take them back.
 
     :param action: gives what JSON can hold.
     :raises OSError: the process ended without a result, or did not end in time: a driver may hang for good.
@@ -118,7 +118,7 @@ def compute_all_as(
 def report(
     accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str], computed: t.Mapping[str, str]
 ) -> list[dict[str, t.Any]]:
-    """Result per accelerator: its files' states, what a computation ended with (None: there was none), and what is wrong with it."""
+    """Result per accelerator: its files' states, what a computation ended with (None without one), and what is wrong with it."""
     return [
         {
             "pci_address": own["pci_address"],

@@ -21,7 +21,7 @@ NOLOGIN = "/usr/sbin/nologin"
 
 
 class User(t.NamedTuple):
-    """What passwd(5) and shadow(5) say of one user."""
+    """One user in passwd(5) and shadow(5)."""
 
     uid: int
     gid: int
@@ -52,7 +52,7 @@ def conflicts(users: t.Mapping[str, int], groups: t.Mapping[str, int], wanted: t
 
 
 class Steps:
-    """What is to be done, and the same in words."""
+    """What must be done, and the same in words."""
 
     def __init__(self) -> None:
         # Lines of sysusers.d(5).

@@ -184,7 +184,7 @@ def ends(value: t.Any) -> float | None:
 
 
 def ssh_keys(values: t.Any) -> tuple[list[str], int]:
-    """Public keys as "TYPE BASE64", without comments and options; and how many were none."""
+    """Public keys as "TYPE BASE64", without comments and options; and how many could not be read as keys."""
     entries = values if isinstance(values, list) else []
     found: list[str] = []
     bad = 0

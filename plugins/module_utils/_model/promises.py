@@ -3,7 +3,7 @@
 # This file is private to the collection: its content may change in any release.
 """The devices that a manager promised its users of each host, and which of them are lost: pure functions.
 
-A lost device stays in the manager's configuration, see docs/architecture.md. Each manager keeps a record of its own.
+A lost device stays in the manager's configuration, see docs/architecture.md. Each manager keeps its own record.
 """
 
 from __future__ import annotations

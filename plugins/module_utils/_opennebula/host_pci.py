@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 NO_ADDRESS = "none"  # no device's address: an empty list would not narrow anything
 RECORD = "DEEPHDC_PCI_SHORT_ADDRESS"  # attribute of a host: which of its addresses are ours
-FOUND = "DEEPHDC_PCI_FOUND"  # and which it showed before without having them in a list of its own
+FOUND = "DEEPHDC_PCI_FOUND"  # and which it showed before without having them in its own list
 
 
 def host_attributes(

@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # of an attribute
 
 
 def to_xml(attributes: Mapping[str, Any]) -> str:
-    """Attributes as OpenNebula takes them; in XML no character of a value needs a rule of its own.
+    """Attributes as OpenNebula takes them; in XML no character of a value needs its own rule.
 
     :raises ValueError: a name is no name of an attribute.
     """

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Mediated devices: what a host offers and has of them, and what is to be made and removed. It only reads."""
+"""Mediated devices: what a host offers and has of them, and what must be made and removed. It only reads."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def plan(
     drivers: t.Mapping[str, str | None] | None = None,
     opened: t.Sequence[Opened] = (),
 ) -> dict[str, t.Any]:
-    """What is to be done, or why not.
+    """What must be done, or why not.
 
     :param wanted: parent, type (id or name) and count each.
     :param ours: parent and type by UUID of the devices that the module has made.
     :param assigned: PCI addresses that virtual machines get as a whole.
     :param drivers: the driver by PCI address, for the sentences; the addresses are all that the host has.
     :returns: errors (one sentence each); devices with uuid, parent and type, in the order wanted; leaving: UUIDs to be removed;
-        define, start: UUIDs that lack it; stop: UUIDs that are to be removed from the kernel.
+        define, start: UUIDs that lack it; stop: UUIDs that must be removed from the kernel.
     """
     errors: list[str] = []
     counts: dict[tuple[str, str], int] = {}

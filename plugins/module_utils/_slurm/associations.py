@@ -274,7 +274,7 @@ class Groups:
 
 
 def plan(cluster: str, present: State, declared: State, purge: bool) -> Plan:
-    """What is to be added and changed; removals come after it (see removals)."""
+    """What must be added and changed; removals come after it (see removals)."""
     found = Plan()
     if cluster not in present.clusters:
         found.add(f"cluster {cluster}")

@@ -28,7 +28,7 @@ RECORD = "/var/lib/deephdc/slurm_accelerators"
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """Settings of slurmdbd.conf or slurm.conf that stand on lines of their own, with names in small letters."""
+    """Settings of slurmdbd.conf or slurm.conf that stand on their own lines, with names in small letters."""
     pairs = (line.split("#", 1)[0].split("=", 1) for line in text.splitlines())
     return {pair[0].strip().lower(): pair[1].strip().strip('"') for pair in pairs if len(pair) == 2}
 

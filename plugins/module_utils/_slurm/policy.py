@@ -425,7 +425,7 @@ def partition_settings(policy: t.Mapping[str, t.Any], partition: str) -> dict[st
     """What a policy adds to the line of a partition in slurm.conf(5).
 
     Accounts below a named one are named too, as only newer releases include them by themselves. They do so for root too,
-    so that to allow root for the proof's jobs would be to allow everybody.
+    so that to allow root for the proof's jobs would be to allow every user.
     """
     found = {}
     for entry in policy.get("partitions") or []:

@@ -339,7 +339,7 @@ def configuration(issuers: t.Sequence[Given]) -> dict[str, t.Any]:
 
 def configuration_text(issuers: t.Sequence[Given]) -> str:
     """The file with the configuration."""
-    # ansible-core 2.19 and later have texts of their own, which yaml does not know.
+    # ansible-core 2.19 and later have their own texts, which yaml does not know.
     plain = json.loads(json.dumps(configuration(issuers)))
     return HEADER + yaml.safe_dump(plain, default_flow_style=False, sort_keys=False, width=1000)
 
@@ -484,7 +484,7 @@ def is_ours(thing: Given) -> bool:
 
 
 def changes(present: t.Sequence[Given], wanted: t.Sequence[Given], namespaces: t.Sequence[str]) -> dict[str, t.Any]:
-    """What is to be removed and written so that the cluster has these rights, and what stands against it.
+    """What to remove and to write so that the cluster has these rights, and what keeps them from being given.
 
     :param present: the ClusterRoles, ClusterRoleBindings and RoleBindings of the cluster; others than ours are compared by name.
     :param wanted: as :func:`rights` makes them. namespaces: those that the cluster has.

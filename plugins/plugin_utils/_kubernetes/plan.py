@@ -183,7 +183,7 @@ def settled(
 def shared_errors(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], mine: t.Sequence[dict[str, t.Any]]
 ) -> list[Finding]:
-    """Devices of other managers that the device plugin would offer all the same: it takes no list of devices.
+    """Devices of other managers that the device plugin would offer nevertheless: it takes no list of devices.
 
     :param mine: the accelerators of the host that are Kubernetes' own.
     """
@@ -262,7 +262,7 @@ def types(workers: t.Iterable[Worker]) -> dict[str, list[str]]:
         for resource in worker.offers:
             found.setdefault(resource, set())
         for device in worker.devices if worker.offers else []:
-            # A size of MIG instances is a resource of its own.
+            # A size of MIG instances is its own resource.
             named = {unit.type for unit in units.units([device])}
             for resource in device_plugin.resources([device]):
                 profile = resource.partition("mig-")[2]

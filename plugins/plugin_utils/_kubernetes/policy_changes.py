@@ -105,7 +105,7 @@ def _is_fixed(given: Dictionary, patch: Dictionary) -> bool:
 def changes(
     present: t.Sequence[Dictionary], planned: t.Sequence[Dictionary], purge: bool = False, busy: t.Collection[str] = ()
 ) -> Dictionary:
-    """What is to be done so that a cluster has the policy.
+    """What must be done so that a cluster has the policy.
 
     :param present: all namespaces and priority classes, and what else has the policy's labels or is a binding of the collection's.
     :param planned: the objects of the plan. busy: namespaces in which pods wait or run.

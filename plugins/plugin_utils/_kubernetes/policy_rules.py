@@ -193,7 +193,7 @@ def _pod_rules(tolerations: t.Sequence[str]) -> list[Dictionary]:
             " m.mountPath.startsWith('/var/run/nvidia-container-devices') || m.mountPath.startsWith('/run/nvidia-container-devices')))",
             "Mounts below nvidia-container-devices choose devices: ask for nvidia.com/gpu in resources.limits.",
         ),
-        # Pod Security refuses these for pods alone: a Job would be there, and wait for ever without a word to its user.
+        # Pod Security refuses these for pods alone: a Job would be there, and wait for ever without a message to its user.
         _rule(
             f"!variables.containers.exists(c, {secure})",
             "Privileged containers are not allowed.",
@@ -350,7 +350,7 @@ def _validating(
 def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
     """What a pod gets that its user did not write: the end of its time, and no GPU in containers that ask for none.
 
-    Images made for CUDA ask for all GPUs by an environment variable of their own.
+    Images made for CUDA ask for all GPUs by their own environment variable.
     """
     variable, nothing = _text(DEVICE_VARIABLES[0]), _text(NO_DEVICES[0])
 

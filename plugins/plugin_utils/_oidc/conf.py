@@ -6,7 +6,7 @@
 Three things about these modules decide how rules are written here:
 - "Require claim name:value" ignores blanks in values, so only the form with a regular expression is used, anchored at both ends.
   Backslashes arrive doubled there, so none is used; "$" would let a line feed pass, so the end is "no character follows".
-- A rule is evaluated before anybody is authenticated, too, and what it denies then stays denied, unless it names REMOTE_USER.
+- A rule is evaluated before a user is authenticated, too, and what it denies then stays denied, unless it names REMOTE_USER.
 - A location has the settings of only one token method, because those of mod_auth_openidc belong to a virtual host.
 """
 
@@ -337,7 +337,7 @@ def with_slash(url: str) -> str:
 def proxied(backend: Item) -> list[str]:
     """Where requests go. Longer paths come first, because the first that fits is taken.
 
-    Each backend has a balancer of its own, even for one upstream: mod_proxy would otherwise give all that have the same upstream the
+    Each backend has its own balancer, even for one upstream: mod_proxy would otherwise give all that have the same upstream the
     timeouts, and what else is said there, of the first.
     """
     path, upstreams = backend["path"], [with_slash(url) for url in backend["upstreams"]]

@@ -106,7 +106,7 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
 
 
 def derived(master: bytes, purpose: str) -> str:
-    """A secret of its own for each purpose, so that a session of one virtual host is nothing to another."""
+    """A separate secret for each purpose, so that a session of one virtual host is not valid for another."""
     return hmac.new(master, purpose.encode(), hashlib.sha256).hexdigest()
 
 

@@ -119,7 +119,7 @@ def provider(item: t.Mapping[str, t.Any]) -> Item:
 
 def backend(item: t.Mapping[str, t.Any], server_name: str) -> Item:
     preset = oidc_presets.PRESETS.get(str(item.get("preset") or ""), {})
-    # A path of the preset is meant for a backend beside others; on a name of its own a backend begins at the top.
+    # A path of the preset is meant for a backend beside others; on its own name a backend begins at the top.
     if item.get("host"):
         preset = {**preset, "path": "/"}
     whole = filled(item, {**BACKEND_DEFAULTS, **preset})

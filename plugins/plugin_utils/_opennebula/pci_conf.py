@@ -71,7 +71,7 @@ def covers(pattern: str, device: str) -> bool:
 
 
 def _has_entries(lines: Sequence[str], name: str) -> bool:
-    """Whether a list of pci.conf has entries; comments and an empty list are none."""
+    """Whether a list of pci.conf has entries; comments and an empty list do not count."""
     inside = False
     for line in lines:
         if line.startswith(name + ":"):

@@ -40,7 +40,7 @@ def plan(
     divided: t.Sequence[t.Mapping[str, t.Any]] | None = None,
     owned: t.Sequence[str] | None = None,
 ) -> dict[str, t.Any]:
-    """What is to be done on a host, or why not.
+    """What must be done on a host, or why not.
 
     :param wanted: pci_passthrough_devices: types, PCI addresses, or all.
     :param console: pci_passthrough_console: PCI addresses of graphics that gpu_facts takes for the host's own.

@@ -312,7 +312,7 @@ def test_a_node_that_is_gone_for_good_is_removed(site: Site):
     finally:
         container("gpu2", site, "start")
     site.until("gpu2", "systemctl is-system-running --wait", "")
-    # It came back all the same: what is left of it there goes, and it may join.
+    # It came back nevertheless: what is left of it there goes, and it may join.
     site.playbook(REMOVE, variables={"kubernetes_remove_nodes": "gpu2"})
     site.playbook(PLAYBOOK)
     site.kubectl("wait --for=condition=Ready node gpu2 --timeout=120s")

@@ -33,7 +33,7 @@ def run(site: Site, succeeds: bool = True, inventories: tuple[str, ...] = ("host
 
 
 def claiming(site: Site, name: str, gpu_class: str = "gpu.nvidia.com", node: str = "") -> None:
-    """A user's pod with a claim of its own."""
+    """A user's pod with its own claim."""
     device = {"name": "gpu", "exactly": {"deviceClassName": gpu_class}}
     template = {"spec": {"devices": {"requests": [device]}}}
     site.kubectl(
@@ -212,7 +212,7 @@ def test_a_device_that_no_slice_has_is_named(site: Site):
 
 @with_dra
 def test_a_device_of_another_manager_is_in_no_class(site: Site):
-    """The driver publishes it all the same."""
+    """The driver publishes it nevertheless."""
     first = site.out("gpu1", f"ls {SIMULATED}/sys/bus/pci/devices | head -1")
     path = site.state / "allotment.json"
     mine = {"accelerator_allotment": {"kubernetes": {"devices": [first]}}}

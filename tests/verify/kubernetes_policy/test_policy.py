@@ -253,7 +253,7 @@ def test_a_qos_has_its_own_priority_and_time(site: Site, empty: str):
 
 
 def test_a_container_without_a_gpu_has_none_whatever_its_image_asks_for(site: Site, empty: str):
-    """Images made for CUDA ask for all GPUs by an environment variable of their own."""
+    """Images made for CUDA ask for all GPUs by their own environment variable."""
     as_user(site, "ada", "create -f -", pod("none", "echo devices $NVIDIA_VISIBLE_DEVICES"))
     phase(site, "none", "Succeeded")
     assert as_user(site, "ada", "logs none") == "devices void"

@@ -20,7 +20,7 @@ ONE_DEPLOY = """---
 :nvidia_vendors:
 - 10de"""
 DISABLED = 4
-# A search for the password by a user who may read only what everybody may, and in the logs by root.
+# A search for the password by a user who may read only what every user may, and in the logs by root.
 SEARCH = """
 import os, subprocess
 needle = open('{auth}', 'rb').read().strip().split(b':')[1]

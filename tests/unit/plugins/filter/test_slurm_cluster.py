@@ -147,7 +147,7 @@ def test_a_node_that_goes_is_named_for_the_last_look_at_jobs(hostvars):
 
 
 def test_what_the_proof_leaves_out_is_named(hostvars):
-    """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a word."""
+    """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a warning."""
     closed = {"name": "mine", "settings": {"AllowAccounts": "physics"}}
     assert plan(hostvars, partitions=[{"name": "batch", "default": True}, closed])["closed"] == ["mine"]
     assert not [line for line in plan(hostvars)["warnings"] if "No node has a GPU" in line]

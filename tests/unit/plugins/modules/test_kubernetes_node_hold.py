@@ -68,7 +68,7 @@ def test_a_node_that_an_administrator_cordoned_is_kept(hold):
     result = hold([node(away=True)], [pod("job", "Job")])
     assert (result["changed"], result["held"], result["kept"]) == (False, False, "gpu1 was cordoned already and stays so")
     assert result["notes"] == {"site/rack": "7"}
-    # Its pods would end with a reboot all the same.
+    # Its pods would end with a reboot nevertheless.
     assert result["summary"] == ["pod physics/job of Job job-owner"]
     result = hold([node(away=True)], state="released")
     assert (result["changed"], result["away"]) == (False, True)

@@ -89,7 +89,7 @@ def test_a_gpu_in_use_keeps_all_as_they_are(host, monkeypatch):
     assert said["msg"] == (
         "0000:02:00.0 (a100) keeps its MIG layout, as it is in use: python3 (process 9) has /dev/nvidia1 open. End that first."
     )
-    # It does not matter where nothing is to be changed.
+    # It does not matter where nothing must be changed.
     opened.pop()
     host(SEVEN)
     opened.append(iommu.Opened("python3 (process 9)", "/dev/nvidia1", "195:1"))

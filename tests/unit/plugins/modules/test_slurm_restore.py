@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module slurm_restore: a state is replaced as a whole, also where runs are killed, and never without a word."""
+"""The module slurm_restore: a state is replaced as a whole, also where runs are killed, and never silently."""
 
 from __future__ import annotations
 
