@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Have a package's kernel module built and installed for kernels, or try whether it would build."""
+"""Build and install a package's kernel module, or try whether it builds."""
 
 from __future__ import annotations
 
@@ -149,7 +149,10 @@ def trial(module: AnsibleModule, package: str, version: str, kernels: list[str])
 
 
 def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
-    """What modinfo prints about the module that the kernel would load. Empty if there is none."""
+    """What modinfo prints about the module that the kernel would load.
+
+    Empty if there is none.
+    """
     code, out, _err = module.run_command(["modinfo", "-k", kernel, name])
     rows = [line.split(":", 1) for line in out.splitlines() if ":" in line] if code == 0 else []
     fields = {key.strip(): value.strip() for key, value in rows if not key.startswith(("alias", "parm"))}
@@ -164,7 +167,10 @@ def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
 
 
 def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Build and install for kernels where that was not done: those, and kernel to first error."""
+    """Build and install for kernels where that was not done.
+
+    :returns: these kernels, and the first error of each that failed.
+    """
     built, failures = [], {}
     known = dkms.states(module.run_command(["dkms", "status"])[1])
     for kernel in kernels:

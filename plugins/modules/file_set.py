@@ -195,7 +195,10 @@ def text(content: bytes) -> str:
 
 
 def shown(found: tuple[str, bytes, tuple[int, int, int]]) -> str:
-    """What a diff may show of a file: one that only some may read on the host may have secrets."""
+    """What a diff may show of a file.
+
+    A file that not every user of the host may read may have secrets.
+    """
     return text(found[1]) if found[2][2] & stat.S_IROTH else "(not shown)\n"
 
 
@@ -229,7 +232,10 @@ def compare(item: dict, known_owner: bool) -> dict | None:
 
 
 def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
-    """Owner and mode as the first line of a diff; as the item has them where the owner has no account yet."""
+    """Owner and mode as the first line of a diff.
+
+    As the item has them where the owner has no account yet.
+    """
     if found is None:
         return f"{item['owner']}:{item['group']} {attributes_mode(item):04o}\n"
     owner, group = (
@@ -255,7 +261,10 @@ def name_of(look_up: t.Callable[[], str], default: str) -> str:
 
 
 def undo(change: dict) -> dict:
-    """The item that brings back what was there; an owner whose account is gone can't be named."""
+    """The item that brings back what was there.
+
+    An owner whose account is gone can't be named.
+    """
     item, found = change["item"], change["found"]
     if found is None:
         return {"path": item["path"], "state": "absent"}
@@ -270,7 +279,10 @@ def undo(change: dict) -> dict:
 
 
 def beside(path: str) -> str:
-    """Where new content waits; always the same, so that what a killed run leaves there is cleaned up by the next."""
+    """The temporary file for new content.
+
+    Its name is always the same, so that the next run cleans up what a killed one left.
+    """
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name}.file_set")
 
@@ -287,7 +299,10 @@ def rename(path: str, new: str) -> None:
 
 
 def stage(change: dict, temporary: str) -> None:
-    """Write the new content, with its final owner as soon as it is complete. Whoever owns the directory can't lead that elsewhere."""
+    """Write the new content, with its final owner as soon as it is complete.
+
+    Whoever owns the directory can't lead that elsewhere.
+    """
     with safe_directory.opened(os.path.dirname(temporary), make=True) as directory:
         name = os.path.basename(temporary)
         with contextlib.suppress(FileNotFoundError):
@@ -364,7 +379,7 @@ def bring_back(path: str) -> None:
 
 
 def keep_foreign(change: dict) -> None:
-    """Keep a file that the collection did not write, once, beside the file that takes its place."""
+    """Keep a file that the collection did not write, once, beside the new one."""
     path, found = change["item"]["path"], change["found"]
     kept = kept_beside(path)
     if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Check the certificate of a TLS server, or issue it from an authority of the site's own."""
+"""Check the certificate of a TLS server, or issue it from an own authority."""
 
 from __future__ import annotations
 
@@ -156,7 +156,10 @@ def make(module: AnsibleModule, words: list[str], files: dict[str, str]) -> None
 
 
 def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
-    """Why the own authority must issue a certificate. Empty if the present one is good."""
+    """Why the own authority must issue a certificate.
+
+    Empty if the present one is good.
+    """
     if not all(os.path.exists(path) for path in (pair.certificate, pair.key, ca)):
         return "there is none"
     try:

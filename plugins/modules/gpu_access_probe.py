@@ -98,7 +98,10 @@ def stranger() -> int:
 
 
 def as_stranger(module: AnsibleModule, number: int) -> list[str]:
-    """What runs the program under that number; the file's mode must not be what denies it."""
+    """What runs the program under that number.
+
+    The file's mode must not be what denies it.
+    """
     setpriv = module.get_bin_path("setpriv")
     if not setpriv:
         raise NotTried("this host has no setpriv (package util-linux)")

@@ -60,7 +60,10 @@ STATES = ("pending", "held", "kept", "none")
 
 
 def managers(path: str) -> dict:
-    """Read what a holder noted of its managers; a damaged file says only that the host is held."""
+    """Read what a holder noted of its managers.
+
+    A damaged file says only that the host is held.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             noted = json.load(file)["managers"]

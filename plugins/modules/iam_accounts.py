@@ -213,7 +213,10 @@ def make_home(path: str, uid: int, gid: int) -> None:
 
 
 def keys(module: AnsibleModule, steps: Steps, directory: str) -> None:
-    """One file per account. The user's own group may read it, as sshd reads it with the user's rights."""
+    """One file per account.
+
+    The user's own group may read it, as sshd reads it with the user's rights.
+    """
     for account in steps.present:
         write_keys(module, steps, directory, account, "".join(f"{key}\n" for key in account["keys"]))
 

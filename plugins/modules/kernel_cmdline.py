@@ -117,7 +117,10 @@ RECORDS = "var/lib/deephdc/kernel_cmdline"
 
 
 class Incomplete(Exception):
-    """The files were written, but the next start will not be as wanted; the text says why in one sentence."""
+    """The files were written, but the next start will not be as wanted.
+
+    The text says why in one sentence.
+    """
 
 
 def path(name: str) -> str:
@@ -237,7 +240,7 @@ class SystemdBoot:
         return is_noted and (not arguments or (read(KERNEL_CMDLINE) or "").split() == [*self.foreign, *arguments])
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        """The note comes first and goes last, so that what a killed run added is known as ours."""
+        """Write the note first and remove it last, so that what a killed run added is known."""
         union = [*before, *cmdline.missing(before, arguments)]
         replace(self.record, json.dumps({"added": union}) + "\n")
         replace(KERNEL_CMDLINE, " ".join([*self.foreign, *arguments]) + "\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Give the API server of a host its authentication configuration, without a restart and without a risk for its next start."""
+"""Roll out an API server's authentication configuration without a restart."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def failures(metrics: str) -> float:
 
 
 def trial(command: t.Sequence[str], path: str, port: int) -> list[str]:
-    """The command that reads a configuration as the running API server would, and then ends."""
+    """The command that reads a configuration like the API server, then ends."""
     kept = [command[0]]
     for word in command[1:]:
         if not word.startswith("--"):
@@ -253,7 +253,9 @@ class Server:
 
 
 def roll_out(server: Server, path: str, current: str, wanted: str) -> bool:
-    """Bring the wanted configuration to its place and into the API server; returns whether something was changed.
+    """Put the wanted configuration in place and wait until it is loaded.
+
+    :returns: whether something was changed.
 
     :raises Failed: it is not there; what was there before is again.
     """

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read in which way a Kubernetes cluster gives GPUs to pods, and which pods have some."""
+"""Read how a Kubernetes cluster gives GPUs to pods, and which pods have some."""
 
 from __future__ import annotations
 

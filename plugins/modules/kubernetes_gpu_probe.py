@@ -167,7 +167,7 @@ def state_of(pod: dict) -> str:
 
 
 def why(pod: dict) -> str:
-    """What the scheduler, or kubelet, says of a pod that does not run or did not end well."""
+    """What scheduler or kubelet say about a pod that does not run or failed."""
     status = pod.get("status") or {}
     ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or []]
     found = [one.get("message") for one in status.get("conditions") or [] if one.get("status") == "False"]

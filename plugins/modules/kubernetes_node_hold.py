@@ -148,7 +148,10 @@ def running(kubectl: Kubectl, name: str, which: str) -> list[dict]:
 
 
 def evict(kubectl: Kubectl, pod: dict) -> str:
-    """Ask for a pod to be moved; empty if that is done, else why its disruption budget does not let it go now."""
+    """Ask for a pod to be moved.
+
+    Empty if that is done, else why its disruption budget does not let it go now.
+    """
     meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
     try:
@@ -195,7 +198,10 @@ def shown(name: str, was_away: bool, is_away: bool) -> dict:
 
 
 def why_not_ready(node: dict) -> str:
-    """What the API says of a node that takes no pods whether it is cordoned or not; empty if it is ready or was never seen."""
+    """What the API says of a node that takes no pods whether it is cordoned or not.
+
+    Empty if it is ready or was never seen.
+    """
     conditions = (node.get("status") or {}).get("conditions") or []
     ready: dict = next((one for one in conditions if one["type"] == "Ready"), {"status": "True"})
     return "" if ready["status"] == "True" else ready.get("message") or ready.get("reason") or "no reason given"

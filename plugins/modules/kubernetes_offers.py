@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare what the nodes of Kubernetes offer with what they were promised to offer."""
+"""Compare what Kubernetes nodes offer with what was promised."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ KINDS = ("gpu", "mig")  # of the driver's devices that pods can be given
 
 
 def published(kubectl: Kubectl, driver: str) -> dict:
-    """The UUIDs that the driver publishes of each node, with its own names of these devices."""
+    """The UUIDs that the driver publishes of each node, with the devices' names."""
     found: dict = {}
     for part in kubectl.listed("resourceslices.resource.k8s.io"):
         spec = part["spec"]
@@ -105,7 +105,7 @@ def published(kubectl: Kubectl, driver: str) -> dict:
 
 
 def compare(expected: list, nodes: dict, slices: dict, others: bool) -> tuple[list[str], list[str]]:
-    """What is offered, a line for each node and resource, and what differs, a sentence each."""
+    """What is offered, one line each, and what differs, one sentence each."""
     lines, wrong = [], []
     for wanted in expected:
         host, name = wanted["host"], wanted["node"]

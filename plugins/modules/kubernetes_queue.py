@@ -206,7 +206,10 @@ class Queue:
         return {kueue.key(one): one for one in json.loads(text)["items"]}
 
     def queues(self, wanted: list[dict]) -> list[str]:
-        """Bring the objects, and deal with those that are left over; what is left, in sentences."""
+        """Bring the objects, and deal with those that are left over.
+
+        What is left, in sentences.
+        """
         present = self.ours()
         for one in wanted:
             there = present.get(kueue.key(one))

@@ -179,7 +179,10 @@ class Restore:
     # What is there.
 
     def there(self) -> str:
-        """What of a control plane is on the host, for a sentence; empty where nothing is that could be lost."""
+        """What of a control plane is on the host, for a sentence.
+
+        Empty where nothing is that could be lost.
+        """
         for path, what in (
             (f"{backup.ETCD}/member", "etcd's data"),
             (ADMIN, "a control plane"),
@@ -251,7 +254,7 @@ class Restore:
         return str(out)
 
     def stop(self) -> None:
-        """Stop kubelet, then what it ran of the control plane; pods of users and of the network go on."""
+        """Stop kubelet, then the control plane. Pods of users and the network go on."""
         if self.module.run_command(["systemctl", "cat", "kubelet"])[0] == 0:
             self.run("systemctl", "stop", "kubelet")
         # Should the host boot now, kubelet starts no part of the former control plane.
@@ -299,7 +302,10 @@ class Restore:
         remove(NEW_ETCD)
 
     def put_files(self) -> None:
-        """Records and kubelet's files in their places; the tree of /etc/kubernetes beside the former one."""
+        """Records and kubelet's files in their places.
+
+        The tree of /etc/kubernetes beside the former one.
+        """
         remove(NEW_ROOT)
         scratch = f"{NEW_ROOT}.files"
         remove(scratch)
@@ -341,7 +347,10 @@ class Restore:
                     os.fsync(file.fileno())
 
     def put_kubelet(self, source: str) -> None:
-        """kubelet's settings; its certificate only where the host has none of this cluster, as it may be newer than the backup's."""
+        """kubelet's settings.
+
+        Its certificate only where the host has none of this cluster, as it may be newer than the backup's.
+        """
         os.makedirs(backup.KUBELET, exist_ok=True)
         for name in os.listdir(source):
             if name != "pki":

@@ -104,7 +104,10 @@ class Runtime:
         return out
 
     def process(self, name: str) -> tuple[str, int]:
-        """Id and process of the static pod's container that runs; an empty id where none does."""
+        """Id and process of the static pod's container that runs.
+
+        An empty id where none does.
+        """
         labels = f'labels."io.kubernetes.container.name"=={name},labels."io.kubernetes.pod.namespace"==kube-system'
         known = set(self("containers", "list", "--quiet", labels).split())
         for line in self("tasks", "list").splitlines()[1:]:

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Make mediated devices (vGPUs) for virtual machines, now and at each boot, and remove them."""
+"""Make and remove mediated devices (vGPUs), now and at each boot."""
 
 from __future__ import annotations
 
@@ -150,7 +150,10 @@ def make(device: dict) -> None:
 
 
 def unmake(name: str) -> None:
-    """Let the kernel remove a device; the error of what it refuses has no name of a file."""
+    """Let the kernel remove a device.
+
+    The error of what it refuses has no name of a file.
+    """
     try:
         write(under(ROOT, f"{mediated.DEVICES}/{name}/remove"), "1")
     except OSError as error:

@@ -101,7 +101,10 @@ def wanted(module: AnsibleModule, engine: str, default: bool) -> dict[str, str]:
 
 
 def difference(path: str, content: str) -> dict[str, str]:
-    """What diff mode shows; credentials for registries may be in a file that not every user may read."""
+    """What diff mode shows.
+
+    A file that not every user may read may have credentials for registries.
+    """
     private = os.path.exists(path) and not os.stat(path).st_mode & stat.S_IROTH
     before, after = ("", "not shown: not everybody may read this file\n") if private else (read(path), content)
     return {"before_header": path, "after_header": path, "before": before, "after": after}

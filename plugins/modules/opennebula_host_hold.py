@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Keep new virtual machines from a KVM host of OpenNebula and wait for those that run there."""
+"""Disable a KVM host in OpenNebula and wait for its virtual machines."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def short(address: str) -> str:
 
 
 def running(api: Api, host: dict, which: str, devices: list[str]) -> list[dict]:
-    """List the machines that run on a host; with devices, only those that have one of them."""
+    """List the machines that run on a host.
+
+    With devices, only those that have one of them.
+    """
     owned = given(host)
     wanted = {short(address) for address in devices}
     numbers = {int(number) for number in listed(part(host, "VMS").get("ID"))}
@@ -171,7 +174,10 @@ def sentence(machine: dict) -> str:
 
 
 def hold(api: Api, module: AnsibleModule, host: dict, number: int) -> tuple[dict[str, str], str]:
-    """Disable a host; what changes, and the sentence that says so if an administrator did that before."""
+    """Disable a host.
+
+    What changes, and the sentence that says so if an administrator did that before.
+    """
     is_away = host.get("STATE") in AWAY
     if is_away and not reason_of(host):
         state = "disabled" if host["STATE"] in DISABLED else "offline"

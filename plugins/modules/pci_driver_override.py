@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Give PCI functions another driver than their own, at each boot and now, and take it back."""
+"""Bind PCI functions to another driver, now and at each boot, and back."""
 
 from __future__ import annotations
 
@@ -120,7 +120,10 @@ def saved_file(address: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """To sysfs, where the kernel acts on it; what it refuses shows when the file is closed, without a name."""
+    """To sysfs, where the kernel acts on it.
+
+    What it refuses shows when the file is closed, without a name.
+    """
     try:
         with open(path, "w", encoding="ascii") as file:
             file.write(text)
@@ -192,7 +195,10 @@ def bind(address: str, override: str) -> None:
 
 
 def rebind(module: AnsibleModule, address: str, driver: str | None) -> None:
-    """Bind a driver, or (None) the one that the kernel chooses; a function that the driver does not take keeps its former one."""
+    """Bind a driver, or (None) the one that the kernel chooses.
+
+    A function that the driver does not take keeps its former one.
+    """
     if driver is None:
         alias = read_text(device(address, "modalias"))
         if alias:

@@ -81,7 +81,10 @@ COLUMNS = "Account,User,EffectvUsage,FairShare,GrpTRESRaw"
 
 
 def usage_of(output: str) -> list[dict[str, t.Any]]:
-    """What `sshare --parsable2` printed. GrpTRESRaw is in minutes and decays with PriorityDecayHalfLife."""
+    """What `sshare --parsable2` printed.
+
+    GrpTRESRaw is in minutes and decays with PriorityDecayHalfLife.
+    """
     found = []
     for line in output.splitlines():
         if line.count("|") != 4:

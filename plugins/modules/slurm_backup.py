@@ -134,7 +134,10 @@ def dump(module: AnsibleModule, directory: str) -> dict[str, int]:
 
 
 def top_level(directory: str) -> dict[str, tuple[int, int, int]]:
-    """What shows that a file was replaced or written; controllers write their heartbeat all the time, and nothing reads an old one."""
+    """What shows that a file was replaced or written.
+
+    The heartbeat is left out: controllers write it all the time, and nothing reads an old one.
+    """
     found = {}
     for entry in os.scandir(directory):
         if entry.is_file(follow_symlinks=False) and not entry.name.startswith("heartbeat"):
@@ -155,7 +158,10 @@ def copy_top_level(source: str, copy: str) -> bool:
 
 
 def copy_state(source: str, copy: str) -> None:
-    """Copy the state as it was at one moment, then the jobs' scripts: superfluous ones do no harm, missing ones would."""
+    """Copy the state as it was at one moment, then the jobs' scripts.
+
+    In this order, as superfluous scripts do no harm, and missing ones would.
+    """
     for _try in range(TRIES):
         shutil.rmtree(copy, ignore_errors=True)
         os.mkdir(copy, 0o700)
@@ -170,7 +176,10 @@ def copy_state(source: str, copy: str) -> None:
 
 
 def copy_scripts(source: str, target: str) -> None:
-    """Copy the directories of jobs; what belongs to a job that ends meanwhile is left out."""
+    """Copy the directories of jobs.
+
+    What belongs to a job that ends meanwhile is left out.
+    """
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
@@ -185,7 +194,10 @@ def copy_scripts(source: str, target: str) -> None:
 
 
 def archive(path: str, members: dict[str, str]) -> None:
-    """A compressed archive of what exists of the members, path on the host to name in the archive."""
+    """Write a compressed archive of the members that exist.
+
+    :param members: path on the host to name in the archive.
+    """
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         for source, name in members.items():
             if os.path.exists(source):

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read which clusters SLURM's accounting database knows, and how many jobs each has run."""
+"""Read which clusters SLURM's accounting database knows, and their jobs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bring accounts, users, QOS and limits of a SLURM cluster to what a site declares."""
+"""Reconcile a SLURM cluster's accounts, users, QOS and limits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a SLURM controller keeps: the record of accelerators and slurmctld's state."""
+"""Read a SLURM controller's record of accelerators and slurmctld's state."""
 
 from __future__ import annotations
 

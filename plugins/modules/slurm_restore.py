@@ -142,7 +142,10 @@ def note(part: str, identity: str, was: str) -> None:
 
 
 def stop(module: AnsibleModule, unit: str) -> None:
-    """Stop a unit; raises ValueError where it goes on, as nothing may write while its files are replaced."""
+    """Stop a unit, as nothing may write while its files are replaced.
+
+    :raises ValueError: it does not stop.
+    """
     if module.run_command(["systemctl", "cat", unit])[0] != 0:
         return
     code, _out, err = module.run_command(["systemctl", "stop", unit])
@@ -200,7 +203,7 @@ class Part:
         raise NotImplementedError
 
     def restore_noted(self) -> None:
-        """Restore, and note first that it is under way and then what it was when it was done."""
+        """Restore a part, and record that it is under way, then what it was."""
         stop(self.module, self.unit)
         # Asked again, as MariaDB may have been down when the run was checked.
         if not self.confirmed() and self.loss():

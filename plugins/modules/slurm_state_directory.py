@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Make the directory of slurmctld's state, see that controllers share it, copy a state into it."""
+"""Make the directory of slurmctld's state and check that controllers share it."""
 
 from __future__ import annotations
 
@@ -104,7 +104,10 @@ def make(path: str, user: str, entry: pwd.struct_passwd) -> None:
 
 
 def write(path: str, name: str, text: str) -> None:
-    """Write a file as a running slurmctld would. This also shows a full or read-only file system."""
+    """Write a file as a running slurmctld would.
+
+    This also shows a full or read-only file system.
+    """
     try:
         with open(os.path.join(path, name), "w", encoding="utf-8") as file:
             file.write(text)

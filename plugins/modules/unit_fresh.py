@@ -127,7 +127,10 @@ def show(module: AnsibleModule, unit: str) -> dict[str, str]:
 
 
 def unread(unit: str, state: dict[str, str]) -> bool:
-    """Whether systemd has not read the unit's files. It does not notice the first drop-in of a unit that it knows already."""
+    """Whether systemd has not read the unit's files.
+
+    It does not notice the first drop-in of a unit that it knows already.
+    """
     name = unit if "." in unit else f"{unit}.service"
     known = state.get("DropInPaths", "").split()
     dropins = glob.glob(f"{UNIT_FILES}/{name}.d/*.conf")
@@ -255,7 +258,9 @@ def main() -> None:
 
 
 def lives_on(module: AnsibleModule, unit: str) -> bool:
-    """Whether a unit that was just started still has the same process a second later: some answer before they fail."""
+    """Whether a started unit still has the same process a second later.
+
+    Some units answer before they fail."""
     before = show(module, unit)["ExecMainPID"]
     time.sleep(1)
     state = show(module, unit)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The managers that this collection knows. Each is registered by a file in its host role: roles/HOST_ROLE/meta/manager.yml.
+"""The managers that this collection knows.
+
+Each is registered by a file in its host role: roles/HOST_ROLE/meta/manager.yml.
 
 Every playbook reads this file. A manager that comes changes nothing here, so it concerns no host of another one.
 """

@@ -83,7 +83,10 @@ def allowed(name: str, steps: t.Sequence[tuple[int, int]]) -> int:
 
 
 def nearest(name: str, names: t.Iterable[str], steps: t.Sequence[tuple[int, int]]) -> str:
-    """The name of the list that is nearest, empty where none is near. The first letter is seldom mistyped: docker_ is not udocker_."""
+    """The name of the list that is nearest, empty where none is near.
+
+    The first letter is seldom mistyped: docker_ is not udocker_.
+    """
     best, found = allowed(name, steps) + 1, ""
     for one in sorted(one for one in names if one[0] == name[0]):
         # Of three parts, two changes leave one as it is: most names need no closer look.

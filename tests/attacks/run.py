@@ -115,7 +115,10 @@ class Front:
         return dict(browser.cookies[self.host])
 
     def opaque(self, data: dict[str, t.Any]) -> str:
-        """A token that the provider itself issued; only the provider can say whether it is valid."""
+        """A token that the provider itself issued.
+
+        Only the provider can say whether it is valid.
+        """
         resource, scope, user = data.get("audience", self.audience("opaque")), data.get("scope", "api:read"), data.get("user", "alice")
         key = (resource, scope, user + str(data.get("revoked", "")))
         if key not in self.opaque_tokens:

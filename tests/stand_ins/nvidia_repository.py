@@ -160,7 +160,10 @@ def index(target: Path) -> None:
 
 
 def sign(target: Path) -> str:
-    """Sign the index with the repository's key, which is made the first time; its fingerprint."""
+    """Sign the index with the repository's key, which is made the first time.
+
+    Its fingerprint.
+    """
     home = target / "gnupg"
     gpg = ["gpg", "--batch", "--quiet", "--homedir", str(home)]
     if not home.exists():

@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a role keeps to itself is named by it alone; what it gives to others is a documented fact."""
+"""What a role keeps to itself is named by it alone.
+
+What it gives to others is a documented fact.
+"""
 
 from __future__ import annotations
 

@@ -209,7 +209,10 @@ def _group_peers(device, address):
 
 def _reads_all_ones(config):
     # type: (str) -> bool
-    """A device that no longer answers on the bus reads as ones; the id files of sysfs keep what was true at boot."""
+    """A device that no longer answers on the bus reads as ones.
+
+    The id files of sysfs keep what was true at boot.
+    """
     try:
         with io.open(config, "rb") as stream:
             return stream.read(4) == b"\xff\xff\xff\xff"

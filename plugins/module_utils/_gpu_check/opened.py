@@ -133,7 +133,10 @@ def report(
 
 
 def errors(who: str, user: str, results: t.Iterable[t.Mapping[str, t.Any]], accepted: t.Sequence[str], count: int) -> list[str]:
-    """One sentence per accelerator that the user can't use, or that is sick. count: how many there must be; -1 for one or more."""
+    """One sentence per accelerator that the user can't use, or that is sick.
+
+    count: how many there must be; -1 for one or more.
+    """
     results = list(results)
     found = [f"{who}: {problem}" for result in results for problem in result["problems"]]
     if count >= 0 and len(results) != count:

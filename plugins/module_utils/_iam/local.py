@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The commands that give a host the wanted accounts, as few as possible: pure functions.
+"""The commands that give a host the wanted accounts, as few as possible.
+
+Pure functions.
 
 systemd-sysusers(8) makes any number of users and groups in one call; useradd(8) would take minutes for two thousand.
 """

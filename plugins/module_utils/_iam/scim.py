@@ -43,7 +43,10 @@ Get = t.Callable[[str, t.Mapping[str, int]], t.Any]
 
 
 class Refused(Exception):
-    """The answers are not all of what was asked for; the text says why in one sentence."""
+    """The answers are not all of what was asked for.
+
+    The text says why in one sentence.
+    """
 
 
 class Moved(Refused):
@@ -131,7 +134,10 @@ def group(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def user(entry: t.Mapping[str, t.Any], now: float) -> dict[str, t.Any]:
-    """What accounts are made from. active is null where the end time can't be read: then nothing is known."""
+    """What accounts are made from.
+
+    active is null where the end time can't be read: then nothing is known.
+    """
     one = entry["id"]
     name, active, groups = entry.get("userName"), entry.get("active"), entry.get("groups")
     groups = [] if groups is None else groups

@@ -47,7 +47,10 @@ def image_of(manifest: str) -> str:
 
 
 def version_of(manifest: str) -> str:
-    """The version of Kubernetes by the image of one of its static pods; empty where the image's tag is no version."""
+    """The version of Kubernetes by the image of one of its static pods.
+
+    Empty where the image's tag is no version.
+    """
     found = _VERSION.search(image_of(manifest))
     return found.group(1) if found else ""
 

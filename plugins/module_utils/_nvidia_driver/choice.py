@@ -85,7 +85,9 @@ def order(version: str) -> tuple[int, ...]:
 
 
 def candidates(source: str, available: t.Mapping[str, t.Sequence[str]]) -> list[Candidate]:
-    """Drivers of a source, newest first. Kernel module and user space must have the same version, or CUDA does not start.
+    """Drivers of a source, newest first.
+
+    Kernel module and user space must have the same version, or CUDA does not start.
 
     available: package to its versions, the one that apt prefers first.
     """
@@ -304,7 +306,10 @@ def removable(recorded: t.Collection[str], simulated: str) -> list[str]:
 
 
 def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:
-    """Why the wanted driver does not run yet, so that a reboot is needed. version: the wanted one, empty for none."""
+    """Why the wanted driver does not run yet, so that a reboot is needed.
+
+    version: the wanted one, empty for none.
+    """
     if version and facts["nouveau"]:
         return ["nouveau holds the GPUs"]
     if facts["loaded"] and facts["loaded"] != version:
@@ -313,7 +318,9 @@ def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:
 
 
 def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence[tuple[str, str]], keyring: str) -> str:
-    """The file that lets apt take the driver from its source, in deb822 syntax; empty where the archives are not known.
+    """The file that lets apt take the driver from its source, in deb822 syntax.
+
+    Empty where the archives are not known.
 
     archives: addresses and suites that the host has its distribution from.
     """

@@ -41,7 +41,10 @@ class Mode(t.NamedTuple):
 
 
 class Profile(t.NamedTuple):
-    """A kind of instance. starts: where it may begin on the GPU's memory slices, of which it takes size; empty if that is not known."""
+    """A kind of instance.
+
+    starts: where it may begin on the GPU's memory slices, of which it takes size; empty if that is not known.
+    """
 
     name: str
     total: int
@@ -196,7 +199,10 @@ def order(layout: Layout, available: t.Sequence[Profile]) -> list[Profile]:
 
 
 def _fit(wanted: t.Sequence[Profile], taken: frozenset[int], last: int = -1) -> bool:
-    """Whether there are places for all of them; those of one profile are taken in rising order."""
+    """Whether there are places for all of them.
+
+    Those of one profile are taken in rising order.
+    """
     if not wanted:
         return True
     profile, rest = wanted[0], wanted[1:]

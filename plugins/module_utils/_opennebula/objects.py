@@ -52,7 +52,10 @@ def listed(value: Any) -> List[Any]:
 
 
 def different(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any]:
-    """The wanted attributes that differ. Attributes that are not in wanted are not compared."""
+    """The wanted attributes that differ.
+
+    Attributes that are not in wanted are not compared.
+    """
     return {name: value for name, value in wanted.items() if listed(normal(present.get(name))) != listed(value)}
 
 

@@ -183,7 +183,10 @@ def _user(device: Device, opened: t.Sequence[Opened]) -> str | None:
 
 
 def _devices(parent: str, kind: str, count: int, machine: str, ours: t.Mapping[str, Device], users: t.Mapping[str, str]) -> list[Device]:
-    """What was made earlier is kept, first what is in use; what is new gets a UUID that only this host makes, and makes again."""
+    """What was made earlier is kept, first what is in use.
+
+    What is new gets a UUID that only this host makes, and makes again.
+    """
     kept = sorted((name for name, device in ours.items() if device == {"parent": parent, "type": kind}), key=lambda name: name not in users)
     names = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{machine}/{parent}/{kind}/{number}")) for number in range(count))
     new = [name for name in names if name not in kept]

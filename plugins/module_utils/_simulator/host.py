@@ -54,7 +54,10 @@ class Change:
         return bool(self.steps)
 
     def apply(self) -> None:
-        """Change the host. A run that is killed on the way is completed, or undone, by the next one."""
+        """Change the host.
+
+        A run that is killed on the way is completed, or undone, by the next one.
+        """
         for step in self.steps:
             step()
 

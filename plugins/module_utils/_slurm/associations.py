@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What slurmdbd has and what a policy asks for, in one form; the commands of sacctmgr(1) between them: pure functions.
+"""What slurmdbd has and what a policy asks for, in one form.
+
+The commands of sacctmgr(1) between them: pure functions.
 
 Commands take many names at a time: one for 500 users costs what one for five does.
 """
@@ -288,7 +290,10 @@ def plan(cluster: str, present: State, declared: State, purge: bool) -> Plan:
 
 
 def to_set(found: Plan, what: str, present: Attributes, declared: Attributes, purge: bool) -> Attributes:
-    """What has to be set on something that exists. What is not declared is taken back with purge, else reported."""
+    """What has to be set on something that exists.
+
+    What is not declared is taken back with purge, else reported.
+    """
     wrong = differences(present, declared)
     strange = undeclared(present, declared)
     if closed_by_purge(strange):
@@ -450,7 +455,10 @@ CLOSED: Attributes = {"GrpSubmitJobs": "0"}
 
 
 class Removal(t.NamedTuple):
-    """One thing to remove. why: what keeps it; close: how it takes no new job until then (empty where it takes none)."""
+    """One thing to remove.
+
+    why: what keeps it; close: how it takes no new job until then (empty where it takes none).
+    """
 
     what: str
     command: list[str]
@@ -459,7 +467,10 @@ class Removal(t.NamedTuple):
 
 
 def closed_by_purge(present: Attributes) -> bool:
-    """Whether a purge closed it. The role iam_accounts, for those who left, closes running jobs too."""
+    """Whether a purge closed it.
+
+    The role iam_accounts, for those who left, closes running jobs too.
+    """
     return present.get("GrpSubmitJobs") == CLOSED["GrpSubmitJobs"] and present.get("GrpJobs") != "0"
 
 

@@ -50,7 +50,10 @@ def client_options(settings: t.Mapping[str, str]) -> str:
 
 
 def rows_of_dump(lines: t.Iterable[bytes]) -> tuple[dict[str, int], bool]:
-    """Rows by table, and whether the dump was written to its end. mariadb-dump writes a line per row."""
+    """Rows by table, and whether the dump was written to its end.
+
+    mariadb-dump writes a line per row.
+    """
     rows: dict[str, int] = {}
     table, complete = "", False
     for line in lines:

@@ -21,7 +21,10 @@ Jobs = t.Mapping[str, t.Any]  # count, and some of them in words
 
 
 def summary(output: str) -> dict[str, dict[str, dict[str, t.Any]]]:
-    """Jobs by partition and by node from squeue in FORMAT; a few of each are named, as there may be many thousands."""
+    """Jobs by partition and by node from squeue in FORMAT.
+
+    A few of each are named, as there may be many thousands.
+    """
     partitions: dict[str, dict[str, t.Any]] = {}
     nodes: dict[str, dict[str, t.Any]] = {}
     expanded: dict[str, list[str]] = {}

@@ -95,7 +95,10 @@ def value_error(where: str, key: str, value: t.Any) -> list[str]:
 
 
 def limit_errors(where: str, limits: t.Any, scopes: t.Mapping[str, Scope], more: t.Sequence[str] = ()) -> list[str]:
-    """What is wrong with a dictionary of limits. more: further scopes, checked by the caller."""
+    """What is wrong with a dictionary of limits.
+
+    more: further scopes, checked by the caller.
+    """
     if not isinstance(limits, t.Mapping):
         return [f"{where} needs a dictionary as limits, such as {{gpus: 4}}, not {shown(limits)}."]
     nested = [scope for scope in scopes if scope]

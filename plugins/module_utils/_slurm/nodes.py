@@ -71,7 +71,10 @@ def ours(node: t.Mapping[str, str]) -> bool:
 
 
 def is_for(node: t.Mapping[str, str], reason: str) -> bool:
-    """Whether a node has this reason. slurmctld may add its own after it, for example when the node does not answer."""
+    """Whether a node has this reason.
+
+    slurmctld may add its own after it, for example when the node does not answer.
+    """
     return node["reason"] == reason or node["reason"].startswith(f"{reason} : ")
 
 
@@ -80,7 +83,10 @@ def unheard(node: t.Mapping[str, str]) -> bool:
 
 
 def missing(nodes: t.Mapping[str, t.Mapping[str, str]], names: t.Iterable[str]) -> list[str]:
-    """Nodes the controller has not heard of; one that a person set DOWN with a reason is not waited for."""
+    """Nodes the controller has not heard of.
+
+    One that a person set DOWN with a reason is not waited for.
+    """
     return [name for name in names if name not in nodes or unheard(nodes[name])]
 
 
@@ -99,7 +105,9 @@ def in_service(node: t.Mapping[str, str]) -> bool:
 
 
 def obstacle(name: str, node: t.Mapping[str, str], unfit: str) -> str:
-    """Why a node that is away can't be resumed now, with the remedy; empty where it can.
+    """Why a node that is away can't be resumed now, with the remedy.
+
+    Empty where it can.
 
     unfit: what is known to be wrong with its hardware.
     """

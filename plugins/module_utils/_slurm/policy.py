@@ -67,7 +67,10 @@ def names(values: t.Any) -> list[str]:
 
 
 def users_of(account: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The users of a checked account as dictionaries; a limit that the account sets for each of its users is the user's own."""
+    """The users of a checked account as dictionaries.
+
+    A limit that the account sets for each of its users is the user's own.
+    """
     each = (account.get("limits") or {}).get("per_user") or {}
     found = []
     for entry in account.get("users") or []:
@@ -85,7 +88,10 @@ def merged(each: t.Mapping[str, t.Any], own: t.Mapping[str, t.Any]) -> dict[str,
 
 
 def policy_errors(where: str, policy: t.Any, partitions: t.Sequence[str] | None = None) -> list[str]:
-    """What is wrong with a policy, one sentence each. partitions: the names that the cluster has, None where that is unknown."""
+    """What is wrong with a policy, one sentence each.
+
+    partitions: the names that the cluster has, None where that is unknown.
+    """
     if not isinstance(policy, t.Mapping):
         return [f"{where} must be a dictionary with the keys {', '.join(KEYS)}, not {shown(policy)}."]
     errors = unknown_keys(where, policy, KEYS)

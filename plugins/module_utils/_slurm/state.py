@@ -85,7 +85,10 @@ def free_mib(directory: str) -> int:
 
 
 def foreign(directory: str, user: str) -> str:
-    """Another user that owns a directory which is not empty. Empty if it is slurmctld's, or not used yet."""
+    """Another user that owns a directory which is not empty.
+
+    Empty if it is slurmctld's, or not used yet.
+    """
     try:
         found = os.stat(directory)
     except OSError:
@@ -110,7 +113,10 @@ def former(conf: str) -> str:
 
 
 def look(directory: str, conf: str, stamp: str, user: str) -> dict[str, t.Any]:
-    """What plugin_utils/_slurm/controllers.py needs to know of one host. conf: slurm.conf; stamp: what slurmctld was started with last."""
+    """What plugin_utils/_slurm/controllers.py needs to know of one host.
+
+    conf: slurm.conf; stamp: what slurmctld was started with last.
+    """
     before = former(read(conf))
     owner = foreign(directory, user)
     with as_user(user):
@@ -127,7 +133,10 @@ def look(directory: str, conf: str, stamp: str, user: str) -> dict[str, t.Any]:
 
 
 def copy(source: str, target: str) -> None:
-    """Make target the state that source has; an earlier copy that was not finished goes first. Runs as slurmctld's user."""
+    """Make target the state that source has.
+
+    An earlier copy that was not finished goes first. Runs as slurmctld's user.
+    """
     for name in set(os.listdir(target)) - EMPTY - {SHARED}:
         path = os.path.join(target, name)
         if os.path.isdir(path) and not os.path.islink(path):

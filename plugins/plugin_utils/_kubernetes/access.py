@@ -328,7 +328,10 @@ def jwt(issuer: Given) -> dict[str, t.Any]:
 
 
 def configuration(issuers: t.Sequence[Given]) -> dict[str, t.Any]:
-    """The API server's AuthenticationConfiguration. A first start has it without issuers; its anonymous part may not change later."""
+    """The API server's AuthenticationConfiguration.
+
+    A first start has it without issuers; its anonymous part may not change later.
+    """
     return {
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
@@ -470,7 +473,10 @@ def _key(thing: Given) -> tuple[str, str, str]:
 
 
 def _content(thing: Given) -> dict[str, t.Any]:
-    """What is compared of an object; the API server fills in and leaves out what is empty."""
+    """What is compared of an object.
+
+    The API server fills in and leaves out what is empty.
+    """
     rules = [{key: list(rule[key]) for key in RIGHT_KEYS if rule.get(key)} for rule in thing.get("rules") or ()]
     given = [{key: value for key, value in one.items() if value} for one in thing.get("subjects") or ()]
     named = sorted(given, key=lambda one: json.dumps(one, sort_keys=True))

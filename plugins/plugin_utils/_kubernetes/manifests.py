@@ -59,7 +59,10 @@ def is_mps(config: t.Mapping[str, t.Any]) -> bool:
 
 
 def taint(resource: str) -> dict[str, str]:
-    """The taint of nodes that offer a resource; the API server adds the toleration for it to pods that ask for the resource."""
+    """The taint of nodes that offer a resource.
+
+    The API server adds the toleration for it to pods that ask for the resource.
+    """
     return {**TAINT, "key": resource}
 
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The plan of a Kubernetes cluster, computed from data of its hosts: pure functions, linear in the hosts."""
+"""The plan of a Kubernetes cluster, computed from data of its hosts.
+
+Pure functions, linear in the hosts.
+"""
 
 from __future__ import annotations
 

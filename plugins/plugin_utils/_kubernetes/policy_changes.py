@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What a cluster has of a policy, compared with what it should have: pure functions."""
+"""What a cluster has of a policy, compared with what it should have.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 

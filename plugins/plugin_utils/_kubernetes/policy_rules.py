@@ -83,7 +83,10 @@ def _pod_level(name: str, otherwise: str) -> str:
 
 
 def _limit(key: str, by_qos: t.Mapping[str, int]) -> str:
-    """What a job may have; -1.0 where nothing limits it. A QOS comes before the account, as in SLURM."""
+    """What a job may have; -1.0 where nothing limits it.
+
+    A QOS comes before the account, as in SLURM.
+    """
     note = _text(PER_JOB + key)
     return (
         f"variables.qos in {_doubles(by_qos)} ? {_doubles(by_qos)}[variables.qos] : "

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The variables of a policy, the file that it may be in, and its part of the plan. It needs PyYAML, which every control node has."""
+"""The variables of a policy, the file that it may be in, and its part of the plan.
+
+It needs PyYAML, which every control node has.
+"""
 
 from __future__ import annotations
 
@@ -148,7 +151,10 @@ def _is_listed(policy: t.Any) -> bool:
 
 
 def given(cluster: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The policy of a cluster whose variables were found right, as it is written; empty where there is none."""
+    """The policy of a cluster whose variables were found right, as it is written.
+
+    Empty where there is none.
+    """
     policy, _unread = _read(cluster)
     return kubernetes_policy.with_additions(policy, cluster["policy_accounts"])
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The front's configuration of Apache and mod_auth_openidc: pure functions, data in, text out.
+"""The front's configuration of Apache and mod_auth_openidc.
+
+Pure functions, data in, text out.
 
 Three things about these modules decide how rules are written here:
 - "Require claim name:value" ignores blanks in values, so only the form with a regular expression is used, anchored at both ends.
@@ -214,7 +216,10 @@ def introspection_rules() -> list[str]:
 
 
 def session_rules(provider: Item, base: str) -> list[str]:
-    """A browser sends the session with requests of other sites' pages, too; what such a page asks for has its name in Origin."""
+    """A browser sends the session with requests of other sites' pages, too.
+
+    What such a page asks for has its name in Origin.
+    """
     return [
         f'Require claim "aud~{exactly([provider["client_id"]])}"',
         f"Require expr \"-z %{{HTTP:Origin}} || %{{HTTP:Origin}} == '{base}'\"",
@@ -265,7 +270,10 @@ def rules(backend: Item, vhost: Item, refused: t.Sequence[str]) -> list[str]:
 
 
 def error_documents(documents: t.Mapping[int, str]) -> list[str]:
-    """Pages for who asks for a page, JSON for programs. documents: name of the file by status, without its ending."""
+    """Pages for who asks for a page, JSON for programs.
+
+    documents: name of the file by status, without its ending.
+    """
 
     def kind(ending: str) -> list[str]:
         return [f"ErrorDocument {status} /.front/{name}.{ending}" for status, name in documents.items()]
@@ -335,7 +343,9 @@ def with_slash(url: str) -> str:
 
 
 def proxied(backend: Item) -> list[str]:
-    """Where requests go. Longer paths come first, because the first that fits is taken.
+    """Where requests go.
+
+    Longer paths come first, because the first that fits is taken.
 
     Each backend has its own balancer, even for one upstream: mod_proxy would otherwise give all that have the same upstream the
     timeouts, and what else is said there, of the first.
@@ -634,7 +644,10 @@ MODULES = (
 
 
 def loaded(names: t.Iterable[str]) -> list[str]:
-    """Modules that are not loaded yet; what the host has in mods-enabled stays as it is."""
+    """Modules that are not loaded yet.
+
+    What the host has in mods-enabled stays as it is.
+    """
     lines = []
     for name in names:
         lines += block(f"IfModule !{name}_module", [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so"])
@@ -654,7 +667,10 @@ def listens(ports: t.Sequence[int], ports_conf: str) -> list[str]:
 
 
 def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> str:
-    """The configuration file. site: the role's variables and what was read on the host; metadata: by provider."""
+    """The configuration file.
+
+    site: the role's variables and what was read on the host; metadata: by provider.
+    """
     backends = [backend for vhost in hosts for backend in vhost["backends"]]
     site = {**site, "forged": oidc_headers.forged(passed_headers(backends))}
     tls_ports = list(dict.fromkeys(vhost["port"] for vhost in hosts))

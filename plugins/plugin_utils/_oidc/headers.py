@@ -202,7 +202,10 @@ def script(passed_on: t.Iterable[str]) -> str:
 
 
 def forged(passed_on: t.Iterable[str]) -> list[str]:
-    """All names to take away. passed_on: the headers that backends get from the front. Dots are spellings of identities, too."""
+    """All names to take away. passed_on: the headers that backends get from the front.
+
+    Dots are spellings of identities, too.
+    """
     own = [spelling for name in (*passed_on, *IDENTITIES) for spelling in spellings(name, "-_.")]
     known = [spelling for name in CIRCUMSTANCES for spelling in spellings(name)]
     claims = [spelling for claim in FORGEABLE_CLAIMS for spelling in spellings("OIDC-CLAIM-" + claim)]

@@ -297,7 +297,10 @@ def plan(
 
 
 def is_used(device: Accelerator | None) -> bool:
-    """Whether the host itself uses a device, or has divided it; one without a driver is of no use to any machine."""
+    """Whether the host itself uses a device, or has divided it.
+
+    One without a driver is of no use to any machine.
+    """
     return device is not None and bool(device.get("driver") or (device.get("sriov") or {}).get("num_vfs"))
 
 

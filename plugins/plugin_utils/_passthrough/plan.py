@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which PCI functions virtual machines get, and why a device can't be one of them: pure functions.
+"""Which PCI functions virtual machines get, and why a device can't be one of them.
+
+Pure functions.
 
 The IOMMU gives memory to whole groups, so a group goes to a virtual machine as a whole or not at all.
 PCI bridges of a group stay with the host, as the kernel allows.

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The text of slurm.conf(5) and cgroup.conf(5), computed from data of the hosts: pure functions, linear in the hosts.
+"""The text of slurm.conf(5) and cgroup.conf(5), computed from data of the hosts.
+
+Pure functions, linear in the hosts.
 
 Memory is in MiB.
 """
@@ -77,7 +79,10 @@ def node_lines(nodes: t.Sequence[PlannedNode]) -> list[str]:
 
 
 def gres_kinds(nodes: t.Iterable[PlannedNode]) -> list[str]:
-    """The kinds of gres of a cluster, GresTypes of slurm.conf; none where no node has a GPU."""
+    """The kinds of gres of a cluster, GresTypes of slurm.conf.
+
+    None where no node has a GPU.
+    """
     sharing = [node["sharing"].partition(":")[0] for node in nodes if node["units"]]
     # In this order: if shard comes before mps, SLURM 24.11 gives jobs a share of 0 percent.
     return ["gpu", *sorted(set(sharing) - {"exclusive"})] if sharing else []

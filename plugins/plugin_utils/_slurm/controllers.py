@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the controllers of a SLURM cluster report before a host is changed: pure functions."""
+"""What the controllers of a SLURM cluster report before a host is changed.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +95,10 @@ def moved_errors(states: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def known_jobs(answers: t.Iterable[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.Any] | None:
-    """The jobs as one of the controllers knows them; a host that is no controller yet knows none."""
+    """The jobs as one of the controllers knows them.
+
+    A host that is no controller yet knows none.
+    """
     configured = [answer["jobs"] for answer in answers if answer["partitions"]]
     return next((jobs for jobs in configured if jobs is not None), None if configured else {"partitions": {}, "nodes": {}})
 

@@ -67,7 +67,10 @@ def above(wanted: t.Iterable[str], there: t.Mapping[str, t.Mapping[str, t.Any]])
 def users(
     now: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Collection[str], ours: t.Collection[str], each: t.Mapping[str, t.Any]
 ) -> list[dict[str, t.Any]]:
-    """Wanted users of an account, and users from the IAM to remove from it. Users that were added in another way are not named."""
+    """Wanted users of an account, and users from the IAM to remove from it.
+
+    Users that were added in another way are not named.
+    """
     limits = {user["name"]: user.get("limits") or {} for user in now}
     found: list[dict[str, t.Any]] = []
     for name in sorted(set(wanted) | (set(limits) & set(ours))):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The plan of a SLURM cluster, computed from data of its hosts: pure functions, linear in the hosts.
+"""The plan of a SLURM cluster, computed from data of its hosts.
+
+Pure functions, linear in the hosts.
 
 Terms are those of slurm.conf(5), gres.conf(5) and cgroup.conf(5). Memory is in MiB.
 """
@@ -84,7 +86,10 @@ def share(
     shared_before: t.Mapping[str, str],
     busy: t.Collection[str],
 ) -> list[str]:
-    """Settle how each node shares its GPUs; what is wrong with that, one sentence each."""
+    """Settle how each node shares its GPUs.
+
+    What is wrong with that, one sentence each.
+    """
     of_partitions: dict[str, dict[str, str]] = {}
     for partition in partitions:
         if partition.declared.get("gpu_sharing") is not None:

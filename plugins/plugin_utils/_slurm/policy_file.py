@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy from the inventory or from a file on the control node. It needs PyYAML, which every control node has."""
+"""A policy from the inventory or from a file on the control node.
+
+It needs PyYAML, which every control node has.
+"""
 
 from __future__ import annotations
 

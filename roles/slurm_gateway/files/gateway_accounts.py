@@ -26,7 +26,10 @@ NO_LOGIN = ("nologin", "false")
 
 
 class Refused(Exception):
-    """No account for this identity; the text says so in one sentence that may be shown to whoever asks."""
+    """No account for this identity.
+
+    The text says so in one sentence that may be shown to whoever asks.
+    """
 
 
 class Broken(Exception):

@@ -367,7 +367,10 @@ def node_partitions(node: Record) -> list[str]:
 
 
 def partition_settings(own: Record) -> tuple[int | None, int | None, list[str]]:
-    """Longest and default time, and state, in either version's words. Only the older version says which one is the default."""
+    """Longest and default time, and state, in either version's words.
+
+    Only the older version says which one is the default.
+    """
     if "maximums" in own:
         state = (own.get("partition") or {}).get("state")
         return number(own["maximums"].get("time")), number((own.get("defaults") or {}).get("time")), words(state)

@@ -74,7 +74,10 @@ def deployment(site: Site) -> None:
 
 
 def test_a_host_is_not_taken_from_a_job_and_services_move(site: Site):
-    """The job's pod ends by itself or not at all; the service's pods go to the other host."""
+    """The job's pod ends by itself or not at all.
+
+    The service's pods go to the other host.
+    """
     site.kubectl(f"create job training --image={BUSYBOX} -- sleep 600")
     job = site.get("job training")
     site.kubectl("delete job training")

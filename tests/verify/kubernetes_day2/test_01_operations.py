@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What operators do with nodes and with the cluster. A test begins with what the one before left."""
+"""What operators do with nodes and with the cluster.
+
+A test begins with what the one before left.
+"""
 
 from __future__ import annotations
 

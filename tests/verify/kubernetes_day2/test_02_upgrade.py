@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An upgrade under a running pod, and one that goes back. A test begins with what the one before left."""
+"""An upgrade under a running pod, and one that goes back.
+
+A test begins with what the one before left.
+"""
 
 from __future__ import annotations
 

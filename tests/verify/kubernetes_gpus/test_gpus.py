@@ -90,7 +90,10 @@ def test_two_pods_share_each_gpu_in_turns(site: Site):
 
 
 def test_less_than_promised_is_named(site: Site):
-    """NVIDIA's plugin sees that a GPU falls off the bus; what gpu_facts reads is as before."""
+    """NVIDIA's plugin sees that a GPU falls off the bus.
+
+    What gpu_facts reads is as before.
+    """
     uuid = site.out("gpu1", f"sed -n 's/^GPU UUID:[[:space:]]*//p' {SIMULATED}/proc/driver/nvidia/gpus/*/information | head -1")
     run(site)
     site.out("gpu1", f"mkdir -p {SIMULATED}/proc/driver/nvidia/lost && touch {SIMULATED}/proc/driver/nvidia/lost/{uuid}")

@@ -53,7 +53,10 @@ SMALL = {"cpu": "100m", "memory": "32Mi"}
 
 
 def member(site: Site, user: str) -> User:
-    """A user with a token of the IAM, at a host where users log in. Not the names that other rights of the site are for."""
+    """A user with a token of the IAM, at a host where users log in.
+
+    Not the names that other rights of the site are for.
+    """
     return site.as_user(f"member-{user}", GROUPS[user])
 
 

@@ -43,7 +43,10 @@ holders(['/etc', '/home', '/root', '/run', '/srv', '/tmp', '/usr/local', '/var']
 
 
 def test_what_one_deploy_and_people_made_stays_and_no_secret_is_told(site):
-    """one-deploy ran again with a network card in its pci_devices; a person edited a template; others have quotas."""
+    """one-deploy ran again with a network card in its pci_devices.
+
+    A person edited a template; others have quotas.
+    """
     site.write_conf(ONE_DEPLOY)
     site.one(f"""
 one.host.update(0, 'PCI_SHORT_ADDRESS="{CARD}" NOTE="rack 7"', 1)
@@ -91,7 +94,10 @@ def test_without_an_answer_nothing_is_changed(site):
 
 
 def test_what_can_not_be_passed_through_is_refused_before_anything_changes(site):
-    """The container has no GPU of its own; the role pci_passthrough looks at what is there, not at the simulation."""
+    """The container has no GPU of its own.
+
+    The role pci_passthrough looks at what is there, not at the simulation.
+    """
     said = site.playbook(PLAYBOOK, variables={"pci_passthrough_devices": ["a100"]}, succeeds=False)
     assert "pci_passthrough_devices of kvm1 asks for a100, which the host does not have" in " ".join(said.split())
     assert "changed=0" in recap(said, "kvm1") and "changed=0" in recap(said, "front")

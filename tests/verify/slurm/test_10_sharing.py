@@ -161,7 +161,10 @@ def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
 
 
 def document(healthy: list[str], ecc: str = "", lost: str = "") -> str:
-    """nvidia-smi's answer for GPUs at these addresses, made of a recorded one; one with a memory error, one that is lost."""
+    """nvidia-smi's answer for GPUs at these addresses, made of a recorded one.
+
+    One with a memory error, one that is lost.
+    """
     tree = ElementTree.fromstring((ROOT / "tests/data/nvidia_smi/h100_ecc_errors.xml").read_text(encoding="utf-8"))
     model = tree.findall("gpu")[1]
     for gpu in tree.findall("gpu"):

@@ -1,4 +1,7 @@
-"""The roles udocker and podman: containers in jobs. The image is made here, as no registry is asked for one."""
+"""The roles udocker and podman: containers in jobs.
+
+The image is made here, as no registry is asked for one.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ NONE = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"], "status": "4
 
 @pytest.fixture
 def iam():
-    """Answers by path: (status, headers, body). iam.requests has what was asked for, with the Authorization."""
+    """Answers by path: (status, headers, body).
+
+    iam.requests has what was asked for, with the Authorization.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -27,7 +27,10 @@ def pod(name, kind="", gpus=0, on="gpu1", phase="Running", **annotations):
 
 @pytest.fixture
 def hold(run, kubectl, monkeypatch):
-    """hold(cluster, option=...) runs the module; its result has the node afterwards, and the names of evicted pods."""
+    """hold(cluster, option=...) runs the module.
+
+    Its result has the node afterwards, and the names of evicted pods.
+    """
     monkeypatch.setattr(kubernetes_node_hold, "POLL", 0.01)
 
     def run_module(nodes, there=(), state="held", evictions=None, ends=None, broken=None, **options):

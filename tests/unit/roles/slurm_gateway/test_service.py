@@ -521,6 +521,9 @@ def test_an_account_alone_is_asked_whether_it_is_open(reader: types.ModuleType) 
 
 
 def test_pam_knows_root_and_no_stranger(service: types.ModuleType) -> None:
-    """The real library; the service's file is not there, so PAM takes that of other, which the distribution closes or leaves to Unix."""
+    """The real library.
+
+    The service's file is not there, so PAM takes that of other, which the distribution closes or leaves to Unix.
+    """
     found = importlib.import_module("slurm_gateway_output")
     assert found.is_open("nobody-of-this-name") is False
