@@ -11,10 +11,10 @@ version_added: 0.1.0
 short_description: Build a package's kernel module by DKMS and check it, or try whether it would build
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Builds and installs the module of an installed package for each of O(kernels) where DKMS has not, and reads from the installed
+  - Builds and installs the module of an installed package for each of O(kernels) where DKMS has not. Reads from the installed
     file what the kernel would load.
   - With O(trial), downloads that version of the package and builds its module in a temporary directory. Neither the host's packages nor
-    its modules are touched. The packages' own scripts remove the old module before they build the new one, so a trial shows
+    its modules are touched. The packages' own scripts remove the old module before they build the new one. A trial shows
     beforehand whether the host would be left without a module.
   - If a build fails, the module does not fail. RV(errors) has the first error of each build.
 attributes:

@@ -31,8 +31,8 @@ holders:
   contains:
     managers:
       description: >-
-        What each manager did. V(held), V(kept) if an administrator had taken the host away before, V(none) if the manager had no such
-        host, or V(pending) if a run ended before the host was held in all managers.
+        What each manager did. V(held). V(kept) if an administrator had taken the host away before. V(none) if the manager had no such
+        host. V(pending) if a run ended before the host was held in all managers.
         Empty if the file can't be read or an earlier version wrote it.
       type: dict
     former:

@@ -13,8 +13,8 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the accelerators as M(deephdc.accelerators.gpu_facts) does, opens the files of each for reading and writing as a user, and closes
     them again. For a GPU that was given to virtual machines, it opens the file of the IOMMU group.
-  - If that succeeds on an NVIDIA GPU and the driver's library C(libcuda.so.1) is there, the module squares a million numbers on the GPU
-    as the same user. Like any CUDA program, this takes some hundreds of MiB of the GPU's memory for a moment.
+  - If that succeeds on an NVIDIA GPU, the module squares a million numbers on the GPU as the same user. This needs the driver's library
+    C(libcuda.so.1). Like any CUDA program, it takes some hundreds of MiB of the GPU's memory for a moment.
   - Nothing is computed on GPUs that are divided by MIG, nor on GPUs that a process has open, which are V(busy).
     NVIDIA's daemons that serve and watch GPUs do not count as use.
 extends_documentation_fragment: deephdc.accelerators.reads

@@ -129,8 +129,8 @@ ansible_facts:
               sample: [{"name": "eno1", "is_uplink": true}]
             sriov:
               description:
-                - C(total_vfs), how many virtual functions it can have, and C(num_vfs), how many it has, V(null) without SR-IOV;
-                  C(physical_function), of a virtual function the address that it belongs to, otherwise V(null).
+                - C(total_vfs), how many virtual functions it can have, and C(num_vfs), how many it has. V(null) without SR-IOV.
+                - C(physical_function), for a virtual function the address of its physical function, otherwise V(null).
               type: dict
               sample: {"total_vfs": 16, "num_vfs": 4, "physical_function": null}
             users:

@@ -15,9 +15,9 @@ description:
     That needs no restart.
   - An API server does not start with a file that it refuses. So the new file is tried first, with the program and the arguments of
     the running API server. Only a file that passes replaces the former one.
-  - If the running API server still does not load the new file, for example because an issuer can't be reached, the module restores
+  - The running API server may still not load the new file, for example because an issuer can't be reached. Then the module restores
     the former file and fails.
-  - The former file is kept beside the new one until the new one is loaded, so that the next run completes a run that was killed.
+  - The former file is kept beside the new one until the new one is loaded. So the next run completes a run that was killed.
 requirements:
   - kubectl
 notes:

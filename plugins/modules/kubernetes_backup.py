@@ -11,8 +11,8 @@ version_added: 0.1.0
 short_description: Back up etcd and the configuration of a Kubernetes control plane
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Writes a verified snapshot of etcd, and a copy of C(/etc/kubernetes), of kubelet's configuration and of this collection's records,
-    into a new directory that only root can read. The cluster goes on.
+  - Writes a verified snapshot of etcd, and a copy of C(/etc/kubernetes), of kubelet's configuration and of this collection's records.
+    The backup is a new directory that only root can read. The cluster goes on.
   - The directory gets its final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 requirements:
   - ctr

@@ -12,7 +12,7 @@ short_description: Read how a Kubernetes cluster gives GPUs to pods, and which p
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads what the role kubernetes_cluster has made in a cluster for its GPUs.
-    It also reads the pods that have NVIDIA GPUs, if the cluster offers GPUs in another way than O(way), or if a node's device plugin
+  - Also reads the pods that have NVIDIA GPUs if the cluster offers GPUs in another way than O(way). The same if a node's device plugin
     will get another configuration.
   - If there is no cluster yet, or its API does not answer, RV(known) is false and all other values are empty.
 extends_documentation_fragment: [deephdc.accelerators.reads]

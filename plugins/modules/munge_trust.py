@@ -11,7 +11,7 @@ version_added: 0.1.0
 short_description: Check that hosts accept each other's munge credentials
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Makes a credential on one host, or decodes it on another. Fails with one sentence if the other host does not accept it, which names
+  - Makes a credential on one host, or decodes it on another. Fails if the other host does not accept it. The message names
     the cause, such as another key or a clock that is wrong. SLURM's own messages do not name these causes.
   - Changes nothing. Runs as root.
 attributes:

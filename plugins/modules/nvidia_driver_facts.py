@@ -11,8 +11,8 @@ version_added: 0.1.0
 short_description: Read what decides which NVIDIA driver a host can get
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads which kernels a host has and whether modules can be built for them, which driver is installed and loaded, which drivers apt
-    could install, and what would keep the kernel from loading a new one.
+  - Reads which kernels a host has, and whether modules can be built for them.
+  - Reads which driver is installed and loaded, which drivers apt could install, and what would keep the kernel from loading a new one.
   - The package index of O(source) is read into a separate directory, so that nothing on the host changes.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:

@@ -16,7 +16,7 @@ description:
   - First, all layouts are compared with the profiles of all GPUs. Every GPU to be changed must be idle. Otherwise the module changes
     nothing and fails, with one sentence per reason. NVIDIA's persistence daemon and fabric manager, which serve the GPUs,
     do not count as use.
-  - A GPU with another layout loses all of its instances before it gets the new ones, because an instance that stays could be in the
+  - A GPU with another layout loses all of its instances before it gets the new ones. An instance that stays could be in the
     place of a new one. If the driver refuses the new instances, the GPU gets its former ones again. If MIG was off, it is turned off again.
   - Before a change, the module writes the file C(/var/lib/deephdc/nvidia_mig_changed). The role nvidia_driver removes it after it has
     regenerated the CDI specification, which lists the instances.

@@ -11,8 +11,9 @@ version_added: 0.1.0
 short_description: Back up SLURM's accounting database, state and configuration
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Writes a verified dump of the accounting database (on the host of slurmdbd), and a consistent copy of slurmctld's state and
-    of C(/etc/slurm) (on a controller) into a new directory that only root can read. Daemons and jobs go on.
+  - On the host of slurmdbd, writes a verified dump of the accounting database. On a controller, writes a consistent copy of slurmctld's
+    state and of C(/etc/slurm). Daemons and jobs go on.
+  - The backup is a new directory that only root can read.
   - A dump counts only if it was written to its end and each table has as many rows as the database. The directory gets its
     final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 attributes:

@@ -11,7 +11,7 @@ version_added: 0.1.0
 short_description: Drain unfit SLURM nodes and resume recovered ones
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Drains nodes whose hardware differs from the configuration, with a reason that names the device, and resumes nodes
+  - Drains nodes whose hardware differs from the configuration, with a reason that names the device. Resumes nodes
     that were drained for such a reason once they are fit again. Runs on a host with SLURM's commands, as root.
   - Resumes nodes that SLURM set down because they did not answer, as SLURM does not resume such a node by itself.
   - A node that an administrator drained, or that SLURM drained for another cause, stays as it is.

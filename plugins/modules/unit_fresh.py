@@ -13,8 +13,8 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Starts the unit if it does not run, and restarts it if its files on disk are newer than what it runs with.
     A handler is lost when a run is killed between the change and the restart. This comparison is not.
-  - A unit is stale if one of O(files) was modified after its main process started, if one of O(copies) has wrong content,
-    or if the program on disk was replaced (a package upgrade).
+  - A unit is stale if one of O(files) was modified after its main process started, or if one of O(copies) has wrong content.
+    It is also stale if the program on disk was replaced, as by a package upgrade.
   - Unit files that changed are loaded first, and the unit is enabled at boot.
   - For a unit without a process, such as a timer, only its unit files and those of the unit that it starts are compared.
 attributes:
@@ -260,7 +260,8 @@ def main() -> None:
 def lives_on(module: AnsibleModule, unit: str) -> bool:
     """Whether a started unit still has the same process a second later.
 
-    Some units answer before they fail."""
+    Some units answer before they fail.
+    """
     before = show(module, unit)["ExecMainPID"]
     time.sleep(1)
     state = show(module, unit)
