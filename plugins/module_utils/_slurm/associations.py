@@ -91,7 +91,10 @@ def reads(cluster: str) -> list[list[str]]:
 
 
 def rows(words: t.Sequence[str], output: str) -> list[list[str]]:
-    """What one command of reads printed, as rows of columns; raises ValueError, one sentence, where a row has too few."""
+    """What one command of reads printed, as rows of columns.
+
+    :raises ValueError: a row has too few; one sentence.
+    """
     width = words[-1].count(",") + 1
     found = [line.split("|", width - 1) for line in output.splitlines() if line]
     for row in found:

@@ -96,7 +96,10 @@ def digest(path: str) -> str:
 
 
 def read_manifest(directory: str) -> dict[str, t.Any]:
-    """The manifest of a whole backup; raises ValueError, one sentence, where it is damaged or was never completed."""
+    """The manifest of a whole backup.
+
+    :raises ValueError: it is damaged or was never completed; one sentence.
+    """
     try:
         with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)

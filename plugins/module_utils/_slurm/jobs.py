@@ -58,7 +58,10 @@ def confirmed(value: t.Any) -> list[str]:
 def node_errors(
     former: t.Collection[str], planned: t.Collection[str], jobs: t.Mapping[str, t.Mapping[str, Jobs]] | None, allowed: t.Collection[str]
 ) -> list[str]:
-    """Nodes that would go with their jobs, one sentence each; former: those that an earlier run promised devices of."""
+    """Nodes that would go with their jobs, one sentence each.
+
+    former: those that an earlier run promised devices of.
+    """
     errors = []
     for name in sorted({*former, *(jobs["nodes"] if jobs else ())} - {*planned, *allowed}):
         where = "slurm_nodes" if name in former else "slurm_cluster_cloud_nodes"

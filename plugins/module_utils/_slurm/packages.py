@@ -62,7 +62,10 @@ def archive(module: AnsibleModule) -> str:
 
 
 def read(module: AnsibleModule) -> dict[str, t.Any]:
-    """names: every package that is whole here; chosen: whether SLURM's come from another suite; facts: what is known of SLURM's."""
+    """What is known of a host's packages.
+
+    names: every package that is completely installed; chosen: whether SLURM's come from another suite; facts: what is known of SLURM's.
+    """
     # Two of them are only read where they are asked for.
     facts: dict[str, t.Any] = {"release": "", "installed": {}, "broken": False, "stale": [], "needs": [], "archive": "", "candidate": ""}
     rows: list[list[str]] = []

@@ -95,7 +95,10 @@ def errors(cluster: Given) -> list[Finding]:
 
 
 def prefix_of(issuer: Given, kind: str) -> str:
-    """What comes before the names that an issuer's tokens give; kind: username or groups."""
+    """What comes before the names that an issuer's tokens give.
+
+    kind: username or groups.
+    """
     given = (issuer.get(kind) or {}).get("prefix")
     return f"{issuer.get('name')}:" if given is None else str(given)
 

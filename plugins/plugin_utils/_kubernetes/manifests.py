@@ -67,7 +67,10 @@ def taint(resource: str) -> dict[str, str]:
 
 
 def daemon(name: str, nodes: t.Mapping[str, str], pod: t.Mapping[str, t.Any], taint_key: str = "") -> dict[str, t.Any]:
-    """A DaemonSet on nodes with these labels; taint_key: the taint that its pods tolerate, all where it is empty."""
+    """A DaemonSet on nodes with these labels.
+
+    taint_key: the taint that its pods tolerate, all where it is empty.
+    """
     selector = {"app.kubernetes.io/name": name}
     toleration = {**({"key": taint_key} if taint_key else {}), "operator": "Exists", "effect": TAINT["effect"]}
     whole = {

@@ -157,7 +157,10 @@ def loss_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -
 def move_errors(
     states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, sources: t.Sequence[str], silent: t.Sequence[str]
 ) -> t.Iterator[str]:
-    """Why a state can't be moved; sources: hosts whose slurm.conf names another directory that has a state."""
+    """Why a state can't be moved.
+
+    sources: hosts whose slurm.conf names another directory that has a state.
+    """
     former = states[sources[0]]["former"]
     moves = f"slurm_controller_state_directory moves the state from {former} to {directory}"
     if len({(states[host]["former"], states[host]["former_is"]) for host in sources}) > 1:

@@ -150,7 +150,10 @@ def state_directory(variables: t.Mapping[str, t.Any]) -> str:
 
 
 def state_directory_errors(controllers: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """What is wrong with slurm_controller_state_directory; controllers: their variables by host."""
+    """What is wrong with slurm_controller_state_directory.
+
+    controllers: their variables by host.
+    """
     errors = []
     for host, own in controllers.items():
         if not PATH.fullmatch(state_directory(own)):
@@ -177,7 +180,10 @@ STORAGE = tuple(f"slurm_database_storage_{name}" for name in ("host", "user", "p
 
 
 def storage_errors(databases: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """What is wrong with the MariaDB outside; databases: the variables of the hosts of slurm_databases. No secret gets into a sentence."""
+    """What is wrong with the MariaDB outside.
+
+    databases: the variables of the hosts of slurm_databases. No secret gets into a sentence.
+    """
     errors = []
     outside = [host for host, own in databases.items() if own.get("slurm_database_storage_host")]
     if len(databases) > 1:

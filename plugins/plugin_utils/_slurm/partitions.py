@@ -151,7 +151,10 @@ def value_errors(partition: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def cloud_names(partition: t.Mapping[str, t.Any]) -> list[str]:
-    """The cloud nodes of a partition; raises ValueError where its key cloud can't be read."""
+    """The cloud nodes of a partition.
+
+    :raises ValueError: its key cloud can't be read.
+    """
     return [name for expression in partition.get("cloud") or [] for name in expand(expression)]
 
 
