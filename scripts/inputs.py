@@ -203,7 +203,10 @@ Loader.add_multi_constructor("!", tagged)
 
 
 def without_descriptions(tree: t.Any) -> t.Any:
-    """The same without the descriptions of roles and options. An option of that name has settings and stays."""
+    """The same without the descriptions of roles and options.
+
+    An option of that name has settings and stays.
+    """
     if isinstance(tree, list):
         return [without_descriptions(one) for one in tree]
     if not isinstance(tree, dict):
@@ -238,7 +241,10 @@ def python_alone(text: str) -> str:
 
 
 def content(name: str, raw: bytes) -> bytes:
-    """What in a file decides on a result: words for people do not. Raw where a file can't be parsed."""
+    """What in a file decides on a result: words for people do not.
+
+    Raw where a file can't be parsed.
+    """
     is_python = name.endswith(".py") or raw.startswith(b"#!/usr/bin/env python3")
     try:
         if is_python:
@@ -251,7 +257,10 @@ def content(name: str, raw: bytes) -> bytes:
 
 
 def digest(tree: Tree, files: Iterable[str]) -> str:
-    """Equal for equal names, contents and rights to execute. Comments and documentation are no content: see content()."""
+    """Equal for equal names, contents and rights to execute.
+
+    Comments and documentation are no content: see content().
+    """
     whole = hashlib.sha256()
     for name in files:
         path = tree.root / name

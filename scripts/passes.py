@@ -64,7 +64,10 @@ class Passes:
             records[record.scenario, record.release] = record
 
     def remove(self, scenario: str, release: str, inputs: str) -> None:
-        """Forget a pass with these inputs: the same has failed now. One with other inputs stays, it is not believed anyway."""
+        """Forget a pass with these inputs: the same has failed now.
+
+        One with other inputs stays, it is not believed anyway.
+        """
         with self._changed() as records:
             record = records.get((scenario, release))
             if record and record.inputs == inputs:

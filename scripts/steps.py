@@ -21,7 +21,7 @@ from usage import Containers, Idle, adopt_orphans, children, end_with_parent, se
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache/logs"
-MARK = "TEST_STEP"  # variable that tells whose process an orphan is
+MARK = "TEST_STEP"  # variable that shows whose process an orphan is
 PLAIN_REPORT_SECONDS = 30
 TAIL_LINES = 30
 SUMMARY_LINES = 40
@@ -71,7 +71,7 @@ class Step:
         self.state, self.started = "running", time.monotonic()
         LOGS.mkdir(parents=True, exist_ok=True)
         with self.log.open("wb") as output:
-            # A session of its own: the whole tree of processes can be ended, and none of them asks the terminal.
+            # A separate session: the whole tree of processes can be ended, and none of them asks at the terminal.
             self.process = subprocess.Popen(
                 self.command,
                 cwd=ROOT,

@@ -81,7 +81,10 @@ class Containers:
         self._looked = 0.0
 
     def look(self, now: bool = False) -> None:
-        """Read the counters, if the last look is not recent; what a container uses after the last look is lost."""
+        """Read the counters, if the last look is not recent.
+
+        What a container uses after the last look is lost.
+        """
         if not now and time.monotonic() - self._looked < SECONDS_BETWEEN_LOOKS:
             return
         self._looked = time.monotonic()

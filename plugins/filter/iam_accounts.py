@@ -22,7 +22,10 @@ def whole(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def site_policy(hostvars: t.Any, groups: t.Mapping[str, list[str]]) -> tuple[dict[str, t.Any], list[str]]:
-    """The hand-written policy of SLURM and what is wrong with it; empty where there is none."""
+    """The hand-written policy of SLURM and what is wrong with it.
+
+    Empty where there is none.
+    """
     controllers = groups.get("slurm_controllers") or []
     if not controllers:
         return {}, []
@@ -33,7 +36,7 @@ def site_policy(hostvars: t.Any, groups: t.Mapping[str, list[str]]) -> tuple[dic
 
 
 def numbers(text: str) -> dict[str, int]:
-    """Names and numbers as the module iam_accounts_info tells them."""
+    """Names and numbers as the module iam_accounts_info returns them."""
     return {name: int(number) for name, _colon, number in (line.rpartition(":") for line in text.splitlines())}
 
 

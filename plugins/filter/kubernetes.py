@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filters that check a Kubernetes inventory, plan its cluster and compute the configuration of NVIDIA's device plugin."""
+"""Filters that check a Kubernetes inventory and plan its cluster."""
 
 from __future__ import annotations
 

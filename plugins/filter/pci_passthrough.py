@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filters that plan which devices virtual machines get, and check it afterwards."""
+"""Filters that plan which devices virtual machines get, and check that."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ def site_check_variables(
 
 
 def unreadable(hostvars: t.Any, names: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """Variables of ours that the vault's password does not open: in the middle of a task, Ansible would not say which."""
+    """Find variables of the collection that the vault's password does not open.
+
+    In the middle of a task, Ansible would not say which variable it is.
+    """
     errors = []
     for name, hosts in names.items():
         # One that all hosts have from the same file is the same object.
@@ -60,13 +63,16 @@ def encrypted(value: t.Any) -> t.Iterator[t.Any]:
 
 
 def site_check_unanswered(answers: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """Hosts that did not answer, each with the reason, from the results of a task in a loop over hosts."""
+    """The hosts that did not answer, with the reason, from a task in a loop."""
     failed = [answer for answer in answers if answer.get("unreachable") or answer.get("failed")]
     return {str(answer["item"]): " ".join(str(answer.get("msg") or "It did not answer.").split()) for answer in failed}
 
 
 def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequence[str]) -> list[str]:
-    """Groups that a playbook needs and that have no host, one sentence each; of those joined by colons one is enough."""
+    """Groups that a playbook needs and that have no host, one sentence each.
+
+    Of groups joined by colons, one with a host is enough.
+    """
     errors = []
     for entry in wanted:
         names = entry.split(":")
@@ -79,7 +85,7 @@ def site_check_groups(groups: t.Mapping[str, t.Sequence[str]], wanted: t.Sequenc
 
 
 def site_check_allotments(hostvars: t.Any, groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """What is wrong with the variable accelerator_allotment of all hosts, one sentence each."""
+    """What is wrong with the hosts' accelerator_allotment, one sentence each."""
     hosts = [host for host in groups["all"] if _allotment.VARIABLE in hostvars.raw_get(host)]
     allotments = {host: hostvars[host].get(_allotment.VARIABLE) for host in hosts}
     return [str(found) for found in _allotment.errors(allotments, _managers.MANAGERS, groups)]

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Have a package's kernel module built and installed for kernels, or try whether it would build."""
+"""Build and install a package's kernel module, or try whether it builds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ version_added: 0.1.0
 short_description: Build a package's kernel module by DKMS and check it, or try whether it would build
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Builds and installs the module of an installed package for each of O(kernels) where DKMS has not, and reads from the installed
+  - Builds and installs the module of an installed package for each of O(kernels) where DKMS has not. Reads from the installed
     file what the kernel would load.
   - With O(trial), downloads that version of the package and builds its module in a temporary directory. Neither the host's packages nor
-    its modules are touched. The packages' own scripts remove the old module before they build the new one; a trial tells beforehand.
-  - A build that breaks is told by the first error, in RV(errors); the module does not fail then.
+    its modules are touched. The packages' own scripts remove the old module before they build the new one. A trial shows
+    beforehand whether the host would be left without a module.
+  - If a build fails, the module does not fail. RV(errors) has the first error of each build.
 attributes:
   check_mode:
-    description: Predicts what would be built. A trial is not made, as it takes minutes.
+    description: Predicts what would be built. Runs no trial, as it takes minutes.
     support: full
   diff_mode:
     description: Not needed, the result names the kernels.
@@ -29,10 +30,10 @@ options:
     type: str
     required: true
   trial:
-    description: Version of the package, as apt has it, that is built on the side.
+    description: Version of the package, as apt has it, to build in a temporary directory.
     type: str
   kernels:
-    description: Releases of kernels. Those without headers are passed over.
+    description: Releases of kernels to build for. Kernels without headers are skipped.
     type: list
     elements: str
     required: true
@@ -41,14 +42,14 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the module for every installed kernel
+- name: Build the module for every installed kernel
   deephdc.accelerators.dkms_module:
     package: nvidia-kernel-dkms
     kernels: [6.12.107+deb13-amd64, 6.12.117+deb13-amd64]
   register: modules
   failed_when: modules.errors | length > 0
 
-- name: Try whether the new driver builds for them
+- name: Try whether the new driver builds for these kernels
   deephdc.accelerators.dkms_module:
     package: nvidia-kernel-dkms
     trial: 550.163.01-2
@@ -62,18 +63,18 @@ name:
   returned: always
   sample: nvidia-current
 version:
-  description: Its version.
+  description: Version of the module.
   type: str
   returned: always
   sample: 550.163.01
 built:
-  description: Kernels that it was built or installed for by this run, or would be.
+  description: Kernels that this run built or installed the module for, or would in check mode.
   type: list
   elements: str
   returned: always
   sample: [6.12.117+deb13-amd64]
 errors:
-  description: Why it does not build, one sentence per kernel.
+  description: Why the module does not build, one sentence per kernel.
   type: list
   elements: str
   returned: always
@@ -148,7 +149,10 @@ def trial(module: AnsibleModule, package: str, version: str, kernels: list[str])
 
 
 def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
-    """What modinfo tells of the module that the kernel would load; empty where there is none."""
+    """What modinfo prints about the module that the kernel would load.
+
+    Empty if there is none.
+    """
     code, out, _err = module.run_command(["modinfo", "-k", kernel, name])
     rows = [line.split(":", 1) for line in out.splitlines() if ":" in line] if code == 0 else []
     fields = {key.strip(): value.strip() for key, value in rows if not key.startswith(("alias", "parm"))}
@@ -163,12 +167,15 @@ def loadable(module: AnsibleModule, name: str, kernel: str) -> dict[str, str]:
 
 
 def complete(module: AnsibleModule, conf: dict[str, str], kernels: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Build and install for kernels where that was not done: those, and kernel to first error."""
+    """Build and install for kernels where that was not done.
+
+    :returns: these kernels, and the first error of each that failed.
+    """
     built, failures = [], {}
     known = dkms.states(module.run_command(["dkms", "status"])[1])
     for kernel in kernels:
         state = dkms.state_of(known, conf["name"], conf["version"], kernel)
-        # A file that somebody removed, or an index of modules that does not name it, is no state of dkms.
+        # A removed file, or an index of modules that does not name it, is not a state that dkms knows.
         loads = loadable(module, conf["module"], kernel).get("version") == conf["version"]
         if dkms.is_whole(state) and loads:
             continue

@@ -15,16 +15,16 @@ description:
     Ten template tasks cost about twelve times as much.
   - Everything is compared and validated first; only if every file passes is anything written.
     Each file is replaced atomically and is never readable by others than its final mode allows.
-  - A file that does not have the words C(Made by deephdc.accelerators) was somebody else's; it is kept beside the new one,
+  - A file without the words C(Made by deephdc.accelerators) was not made by this collection. It is kept beside the new one,
     with the suffix C(.before-deephdc).
-  - A file whose content is right is not touched, so its modification time tells when it last changed
+  - A file whose content is right is not touched, so its modification time shows when it last changed
     (M(deephdc.accelerators.unit_fresh) relies on that).
 attributes:
   check_mode:
     description: Predicts the change without making it.
     support: full
   diff_mode:
-    description: Shows the change of each file that is not secret. What not everybody may read on the host is not shown either.
+    description: Shows the change of each file that is not secret and that every user of the host may read.
     support: full
 options:
   files:
@@ -39,9 +39,9 @@ options:
         required: true
       state:
         description:
-          - Whether a file or a directory shall be there, or no file.
-          - V(former) takes away a file that the collection made and brings back the one that was there before it, if there was one.
-            A file that is somebody else's by now stays.
+          - Whether the path must be a file, a directory, or absent.
+          - V(former) removes a file that the collection made and restores the one that was there before it, if there was one.
+            A file that an administrator has replaced since then stays.
         type: str
         choices: [file, directory, absent, former]
         default: file
@@ -96,8 +96,8 @@ paths:
   sample: [/etc/slurm/cgroup.conf]
 undo:
   description:
-    - A value for O(files) that takes the change back. Directories, links, secret files and files that not everybody
-      could read are not in it.
+    - A value for O(files) that takes the change back. It leaves out directories, links, secret files and files that not every
+      user could read.
   type: list
   elements: dict
   returned: always
@@ -169,7 +169,7 @@ def octal(mode: str) -> int:
 
 
 def current(path: str) -> tuple[str, bytes, tuple[int, int, int]] | None:
-    """Kind, content and attributes of what lies at a path, None where nothing does."""
+    """Kind, content and attributes of what is at a path, None if nothing is."""
     name = os.path.basename(path)
     try:
         with safe_directory.opened(os.path.dirname(path)) as directory:
@@ -195,12 +195,15 @@ def text(content: bytes) -> str:
 
 
 def shown(found: tuple[str, bytes, tuple[int, int, int]]) -> str:
-    """What a diff may show of a file: one that only some may read on the host may have secrets."""
+    """What a diff may show of a file.
+
+    A file that not every user of the host may read may have secrets.
+    """
     return text(found[1]) if found[2][2] & stat.S_IROTH else "(not shown)\n"
 
 
 def compare(item: dict, known_owner: bool) -> dict | None:
-    """What is to be done for one item: None where it is as wanted."""
+    """What must be done for one item: None where it is as wanted."""
     path, state = item["path"], item["state"]
     found = current(path)
     if state == "absent":
@@ -229,7 +232,10 @@ def compare(item: dict, known_owner: bool) -> dict | None:
 
 
 def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
-    """Owner and mode as the first line of a diff; as the item has them where the owner has no account yet."""
+    """Owner and mode as the first line of a diff.
+
+    As the item has them where the owner has no account yet.
+    """
     if found is None:
         return f"{item['owner']}:{item['group']} {attributes_mode(item):04o}\n"
     owner, group = (
@@ -240,7 +246,7 @@ def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
 
 
 def undoable(change: dict) -> bool:
-    """Whether the result may tell how to take a change back: not what was secret before or is now."""
+    """Whether the result may show how to take a change back: not if the file was secret before or is now."""
     item, found = change["item"], change["found"]
     if item["state"] == "directory" or item["secret_base64"] is not None:
         return False
@@ -255,7 +261,10 @@ def name_of(look_up: t.Callable[[], str], default: str) -> str:
 
 
 def undo(change: dict) -> dict:
-    """The item that brings back what was there; an owner whose account is gone can't be named."""
+    """The item that brings back what was there.
+
+    An owner whose account is gone can't be named.
+    """
     item, found = change["item"], change["found"]
     if found is None:
         return {"path": item["path"], "state": "absent"}
@@ -270,7 +279,10 @@ def undo(change: dict) -> dict:
 
 
 def beside(path: str) -> str:
-    """Where new content waits; always the same, so that what a killed run leaves there is cleaned up by the next."""
+    """The temporary file for new content.
+
+    Its name is always the same, so that the next run cleans up what a killed one left.
+    """
     directory, name = os.path.split(path)
     return os.path.join(directory, f".{name}.file_set")
 
@@ -287,7 +299,10 @@ def rename(path: str, new: str) -> None:
 
 
 def stage(change: dict, temporary: str) -> None:
-    """Write the new content, with its final owner as soon as it is complete. Whoever owns the directory can't lead that elsewhere."""
+    """Write the new content, with its final owner as soon as it is complete.
+
+    Whoever owns the directory can't lead that elsewhere.
+    """
     with safe_directory.opened(os.path.dirname(temporary), make=True) as directory:
         name = os.path.basename(temporary)
         with contextlib.suppress(FileNotFoundError):
@@ -364,7 +379,7 @@ def bring_back(path: str) -> None:
 
 
 def keep_foreign(change: dict) -> None:
-    """Keep what somebody else wrote, once, beside the file that takes its place."""
+    """Keep a file that the collection did not write, once, beside the new one."""
     path, found = change["item"]["path"], change["found"]
     kept = kept_beside(path)
     if change["item"]["secret_base64"] is None and found and MARK not in found[1] and not os.path.lexists(kept):

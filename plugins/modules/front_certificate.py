@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Check the certificate of a TLS server, or issue it from an authority of the site's own."""
+"""Check the certificate of a TLS server, or issue it from an own authority."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ version_added: 0.1.0
 short_description: Check a server's certificate, or issue it from an own authority
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Fails where certificate and key don't belong together, as a server that is reloaded with such a pair ends.
-  - Warns where the certificate lacks a name, or is about to expire.
-  - With O(own_ca_directory) the certificate is made, and made anew before it expires and when names change, by an authority that
-    lives in that directory. Its key never leaves the host. It works by C(openssl).
+  - Fails if certificate and key don't belong together, because a server that is reloaded with such a pair ends.
+  - Warns if the certificate lacks a name, or is about to expire.
+  - With O(own_ca_directory), issues the certificate from an authority in that directory. It is issued again before it expires and
+    when names change. The authority's key never leaves the host. Needs C(openssl) on the host.
 attributes:
   check_mode:
     description: Predicts whether a certificate would be issued.
@@ -36,10 +36,10 @@ options:
     type: str
   own_ca_directory:
     description:
-      - Directory of the site's own authority; it has C(ca.pem), which clients must trust, C(ca.key), C(front.pem) and C(front.key).
+      - Directory of the site's own authority. It has C(ca.pem), which clients must trust, C(ca.key), C(front.pem) and C(front.key).
     type: path
   warn_days:
-    description: Days before the end of the certificate from which on it is warned of, or issued anew by the own authority.
+    description: How many days before the certificate expires the module warns, or the own authority issues a new one.
     type: int
     default: 21
 """
@@ -54,7 +54,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 days_left:
-  description: Days until the certificate expires, negative where it has; none where there is no certificate yet.
+  description: Days until the certificate expires, negative if it has expired. V(null) where there is no certificate yet.
   type: int
   returned: always
   sample: 88
@@ -156,7 +156,10 @@ def make(module: AnsibleModule, words: list[str], files: dict[str, str]) -> None
 
 
 def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
-    """Why the own authority shall issue a certificate; empty where the one there is good."""
+    """Why the own authority must issue a certificate.
+
+    Empty if the present one is good.
+    """
     if not all(os.path.exists(path) for path in (pair.certificate, pair.key, ca)):
         return "there is none"
     try:

@@ -8,14 +8,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_access_probe
 version_added: 0.1.0
-short_description: See that a user's program outside of a job can't open GPUs
+short_description: Check that a user's program outside of a job can't open GPUs
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Starts a program where a user's unit would run (a slice of a user that does not exist), and where cron and at start users' programs,
-    and tries to open each device there. Fails where one opens.
-  - The program runs under a number that no account has. It may pass the modes of files, so that only the control group can deny it.
-  - Needs systemd and root, and C(setpriv) of util-linux. Makes no account and no file; the program ends by itself, also when the module is
-    killed.
+  - Starts a program in the control groups where users' programs run, and tries to open each device there. Fails if one opens.
+    It tries the slice of a user that does not exist, and the services of cron and at.
+  - The program runs under a number that no account has. It may ignore the modes of files, so that only the control group can deny it.
+  - Needs systemd and root, and C(setpriv) of util-linux. Makes no account and no file. The program ends by itself, also when the module
+    is killed.
 attributes:
   check_mode:
     description: Tries the devices too, as it changes nothing.
@@ -39,7 +39,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See that the GPUs are closed outside of jobs
+- name: Check that the GPUs are closed outside of jobs
   deephdc.accelerators.gpu_access_probe:
     files: [/dev/nvidia0, /dev/nvidia1]
 """
@@ -98,7 +98,10 @@ def stranger() -> int:
 
 
 def as_stranger(module: AnsibleModule, number: int) -> list[str]:
-    """What runs the program under that number; the file's mode must not be what denies it."""
+    """What runs the program under that number.
+
+    The file's mode must not be what denies it.
+    """
     setpriv = module.get_bin_path("setpriv")
     if not setpriv:
         raise NotTried("this host has no setpriv (package util-linux)")

@@ -14,10 +14,10 @@ short_description: Read a host's accelerators as facts
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Lists GPUs, other accelerators and console graphics of a host, each with the same keys.
-  - Ids, placement and the bound driver come from sysfs alone, so they are there before any driver is installed, to any user,
+  - Ids, placement and the bound driver come from sysfs alone. So they are there for any user, before a driver is installed and
     without lspci. Names come from the host's pci.ids where it has one.
   - With a driver, C(/proc/driver/nvidia) and C(nvidia-smi), or the sysfs files of amdgpu, i915 and xe and C(rocm-smi), add the rest.
-  - A fact that the host does not tell is V(null). What is wrong with a device is told in its C(health).
+  - A fact that the host does not have is V(null). C(health) of a device lists what is wrong with it.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
   facts:
@@ -27,7 +27,7 @@ options:
   root:
     description:
       - Prefix of C(/sys), C(/proc) and C(/dev), for a simulated or a mounted host.
-      - Commands are taken from E(PATH) also then, and pci.ids from C(/usr/share).
+      - Commands are still taken from E(PATH), and pci.ids from C(/usr/share).
     type: path
     default: /
   vendors:
@@ -38,8 +38,8 @@ options:
     default: [nvidia, amd, intel, other]
   timeout:
     description:
-      - Seconds that all commands together may take. A command that hangs is killed then, with all that it started.
-      - What the kernel tells is returned also then.
+      - Seconds that all commands together may take. Then a command that hangs is killed, with all that it started.
+      - What the kernel says is returned even then.
     type: float
     default: 10.0
 seealso:
@@ -197,7 +197,7 @@ ansible_facts:
           type: dict
           contains:
             capable:
-              description: Whether the GPU has such a mode. Only nvidia-smi tells.
+              description: Whether the GPU has such a mode. Only nvidia-smi reports it.
               type: bool
               sample: true
             enabled:
@@ -254,7 +254,7 @@ ansible_facts:
                 - V(fallen_off_bus), the device does not answer any more.
                 - V(nvidia_smi_timeout), V(nvidia_smi_failed), V(nvidia_smi_unreadable), the command hung, failed, or gave a broken answer;
                   V(rocm_smi_timeout), V(rocm_smi_failed), V(rocm_smi_unreadable) likewise.
-                - V(nvidia_smi_unlisted), nvidia-smi tells of other GPUs but not of this one.
+                - V(nvidia_smi_unlisted), nvidia-smi lists other GPUs but not this one.
                 - V(reset_required), the GPU must be reset before it works again.
                 - V(device_file_missing), a file that the driver names is not there.
                 - V(ecc_errors), memory errors that could not be corrected, or that wait for a reset to be repaired.

@@ -12,8 +12,8 @@ short_description: Read which roles hold a host
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - The role gpu_hold writes a file C(/var/lib/deephdc/held/HOLDER) before it takes a host from its users, and removes it after it has given
-    the host back. A file that is there before a run was left by one that was killed or failed.
-  - The files that earlier versions of the roles nvidia_driver and pci_passthrough left count, too.
+    the host back. A file that is there before a run was left by a run that was killed or failed.
+  - Files that earlier versions of the roles nvidia_driver and pci_passthrough left also count.
 extends_documentation_fragment: deephdc.accelerators.reads
 """
 
@@ -31,9 +31,9 @@ holders:
   contains:
     managers:
       description: >-
-        What each manager did, V(held), V(kept) where an administrator had taken the host away before, V(none) where the manager had no such
-        host, or V(pending) where a run ended before the host was held in all of them.
-        Empty where the file can't be read or an earlier version wrote it.
+        What each manager did. V(held). V(kept) if an administrator had taken the host away before. V(none) if the manager had no such
+        host. V(pending) if a run ended before the host was held in all managers.
+        Empty if the file can't be read or an earlier version wrote it.
       type: dict
     former:
       description: Whether an earlier version wrote it.
@@ -60,7 +60,10 @@ STATES = ("pending", "held", "kept", "none")
 
 
 def managers(path: str) -> dict:
-    """Read what a holder noted of its managers; a damaged file says only that the host is held."""
+    """Read what a holder noted of its managers.
+
+    A damaged file says only that the host is held.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             noted = json.load(file)["managers"]

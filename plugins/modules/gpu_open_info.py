@@ -12,14 +12,15 @@ short_description: Open a host's GPUs, and compute on them, as the user who will
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the accelerators as M(deephdc.accelerators.gpu_facts) does, opens the files of each for reading and writing as a user, and closes
-    them again. Of a GPU that was given to virtual machines it is the file of the IOMMU group.
-  - Where that succeeds on a GPU of NVIDIA's and the driver's library C(libcuda.so.1) is there, a million numbers are squared on it as the
-    same user, which takes some hundreds of MiB of its memory for a moment, as any CUDA program does. Not on GPUs that are divided by MIG,
-    and not on those that a process has open, which are V(busy); NVIDIA's daemons that serve and watch GPUs do not count.
+    them again. For a GPU that was given to virtual machines, it opens the file of the IOMMU group.
+  - If that succeeds on an NVIDIA GPU, the module squares a million numbers on the GPU as the same user. This needs the driver's library
+    C(libcuda.so.1). Like any CUDA program, it takes some hundreds of MiB of the GPU's memory for a moment.
+  - Nothing is computed on GPUs that are divided by MIG, nor on GPUs that a process has open, which are V(busy).
+    NVIDIA's daemons that serve and watch GPUs do not count as use.
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
   user:
-    description: The user, with all groups.
+    description: The user to open the files as, with all of the user's groups.
     type: str
     default: nobody
   root:
@@ -27,11 +28,11 @@ options:
     type: path
     default: /
   compute:
-    description: Whether to compute.
+    description: Whether to compute on NVIDIA GPUs.
     type: bool
     default: true
   accepted:
-    description: States of files that are no errors.
+    description: States of files that are not reported as errors.
     type: list
     elements: str
     default: [opened]
@@ -52,10 +53,10 @@ EXAMPLES = r"""
 RETURN = r"""
 gpus:
   description:
-    - Per GPU, C(pci_address), C(type), C(driver), C(files), C(computation) and C(problems).
-    - C(files) is path to state - V(opened), V(denied), V(missing), V(no_driver), V(busy), V(broken) or the system's words.
-    - C(computation) is V(computed), V(busy) (a process has the GPU open, so nothing was tried, or it has all of its memory), what went
-      wrong, or V(null) where there was none.
+    - For each GPU, C(pci_address), C(type), C(driver), C(files), C(computation) and C(problems).
+    - C(files) has the state of each path - V(opened), V(denied), V(missing), V(no_driver), V(busy), V(broken) or the system's words.
+    - C(computation) is V(computed), V(busy), what went wrong, or V(null) if nothing was computed. V(busy) means that a process has the
+      GPU open, so nothing was tried, or that it has all of the GPU's memory.
   type: list
   elements: dict
   returned: always

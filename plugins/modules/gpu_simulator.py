@@ -12,18 +12,18 @@ short_description: Simulate GPUs on a host that has none
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Makes below O(root) the files of sysfs and procfs that a kernel would show for O(devices), for M(deephdc.accelerators.gpu_facts)
-    to read, and real device nodes in C(/dev) that schedulers can hand out and confine. Nothing computes on them.
+    to read. Also makes real device nodes in C(/dev) that schedulers can hand out and confine. Nothing can compute on them.
   - The nodes come back after a reboot by C(/etc/tmpfiles.d/gpu_simulator.conf).
-  - Refuses to work on a host that has a real compute GPU. A container sees its machine's GPUs in C(/sys); it is only refused if a GPU's
-    device file is in its own C(/dev) too.
+  - Fails on a host that has a real compute GPU. A container sees its machine's GPUs in C(/sys), so there it only fails if a GPU's
+    device file is in the container's own C(/dev) too.
   - The device nodes have the drivers' names but numbers of no driver, so they never reach a real GPU.
-  - Removes only what it made. What that is, is written down in C(.gpu_simulator.json) below O(root) before it is made,
+  - Removes only what it made. Before it makes something, it records that in C(.gpu_simulator.json) below O(root),
     so that a run that was killed can be completed or undone.
 requirements:
   - Python 3.8 or newer on the host
 attributes:
   check_mode:
-    description: Tells what would change.
+    description: Predicts what would change.
     support: full
   diff_mode:
     description: Shows the files that change.
@@ -32,7 +32,7 @@ options:
   devices:
     description:
       - The devices. Required if O(state=present).
-      - Devices that get no O(devices[].pci_address) get C(0000:01:00.0) and on, NVIDIA's minor numbers follow the order of the addresses.
+      - Devices without O(devices[].pci_address) get C(0000:01:00.0) and following. NVIDIA's minor numbers are in order of address.
     type: list
     elements: dict
     suboptions:
@@ -66,7 +66,7 @@ options:
         description: Memory in MiB. Of an NVIDIA device only nvidia-smi reports it, which is not simulated.
         type: int
       driver:
-        description: Kernel driver that is bound; an empty one means none. The default is the vendor's.
+        description: Kernel driver that is bound. Empty for a device without driver. The default is the vendor's driver.
         type: str
       driver_version:
         description: Version of NVIDIA's kernel module.
@@ -75,7 +75,7 @@ options:
         description: PCI address, for one device.
         type: str
       numa_node:
-        description: NUMA node; V(-1) is what a host with one node says.
+        description: NUMA node. V(-1) as on a host with one node.
         type: int
       local_cpus:
         description: CPUs of that node, such as V(0-3).

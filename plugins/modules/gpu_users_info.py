@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: gpu_users_info
 version_added: 0.1.0
-short_description: Say who has a host's GPUs open
+short_description: Read which processes have a host's GPUs open
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Looks through the open files of all processes for the device files of the host's GPUs. It opens none of them itself.
+  - Looks through the open files of all processes for the device files of the host's GPUs. It does not open the device files itself.
   - NVIDIA's daemons that serve and watch GPUs do not count.
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
   root:
-    description: Prefix of C(/sys) and C(/proc) that the accelerators are read from. Processes are those of this host.
+    description: Prefix of C(/sys) and C(/proc) that the accelerators are read from. Processes are always read from this host.
     type: path
     default: /
 seealso:
@@ -24,13 +24,15 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See whether anybody uses the GPUs
+- name: Check whether a process uses the GPUs
   deephdc.accelerators.gpu_users_info:
+  register: gpu_users
+  failed_when: gpu_users.users | length > 0
 """
 
 RETURN = r"""
 users:
-  description: Who has which device file open.
+  description: The processes and the device files that they have open, one sentence each.
   type: list
   elements: str
   returned: always

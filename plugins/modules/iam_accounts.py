@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: iam_accounts
 version_added: 0.1.0
-short_description: Bring a host's accounts to what a plan from an IAM says
+short_description: Create, enable and disable a host's accounts as planned from an IAM
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Makes, disables and enables any number of accounts, with their groups, home directories and SSH keys, in one module execution.
-    C(systemd-sysusers) makes all accounts in one call.
-  - Who goes is disabled, without keys, before anybody is made.
+  - Creates, disables and enables any number of accounts, with their groups, home directories and SSH keys, in one module execution.
+    C(systemd-sysusers) creates all accounts in one call. The filter C(iam_accounts_plan) computes the options.
+  - Accounts that lost their access are disabled, and lose their keys, before any account is created.
   - Nothing is ever deleted. A disabled account is expired, has no login shell, no keys and none of the groups.
     Its number, files, processes and jobs stay.
-  - An account, number or group that somebody else has on the host is left alone and told.
+  - An account, number or group that the host has from elsewhere is left alone and reported in RV(left).
   - Needs root.
 attributes:
   check_mode:
@@ -27,7 +27,7 @@ attributes:
     support: full
 options:
   accounts:
-    description: The accounts that the IAM's users have, those who lost theirs included.
+    description: The accounts of the IAM's users, including those that lost their access.
     type: list
     elements: dict
     required: true
@@ -41,7 +41,7 @@ options:
         type: int
         required: true
       active:
-        description: Whether it may be used.
+        description: Whether the account may be used.
         type: bool
         required: true
       full_name:
@@ -54,7 +54,7 @@ options:
         elements: str
         default: []
   groups:
-    description: The groups, with those of O(accounts) who shall be in them. Other members stay.
+    description: The groups, with those of O(accounts) that must be members. Other members stay.
     type: list
     elements: dict
     required: true
@@ -73,19 +73,19 @@ options:
         elements: str
         default: []
   home:
-    description: Directory of the home directories.
+    description: Directory in which the home directories are.
     type: path
     default: /home
   make_homes:
-    description: Make home directories that are missing, from C(/etc/skel).
+    description: Create home directories that are missing, from C(/etc/skel).
     type: bool
     default: true
   shell:
-    description: Login shell of accounts that are new or come back.
+    description: Login shell of accounts that are new or enabled again.
     type: path
     default: /bin/bash
   keys_directory:
-    description: Where the keys lie, one file per account, which belongs to root. Files of users are never touched.
+    description: Directory for the keys, one file per account, owned by root. Files of users are never touched.
     type: path
     required: true
 seealso:
@@ -93,7 +93,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: One account that may log in, and one that no longer may
+- name: Keep an account that may log in, and disable one that no longer may
   deephdc.accelerators.iam_accounts:
     accounts:
       - {name: ada, uid: 20001, active: true, full_name: Ada Lovelace, keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJz..."]}
@@ -105,7 +105,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 left:
-  description: What was left alone as it is somebody else's, with the reason.
+  description: What was left alone because the host has it from elsewhere, with the reason.
   type: list
   elements: str
   returned: always
@@ -213,7 +213,10 @@ def make_home(path: str, uid: int, gid: int) -> None:
 
 
 def keys(module: AnsibleModule, steps: Steps, directory: str) -> None:
-    """One file per account. The user's own group may read it, as sshd reads it with the user's rights."""
+    """One file per account.
+
+    The user's own group may read it, as sshd reads it with the user's rights.
+    """
     for account in steps.present:
         write_keys(module, steps, directory, account, "".join(f"{key}\n" for key in account["keys"]))
 

@@ -15,7 +15,7 @@ description:
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
   record:
-    description: Path of the record.
+    description: Path of the record, a file on the host.
     type: path
     required: true
 seealso:
@@ -35,12 +35,12 @@ record:
   type: str
   returned: always
 users:
-  description: Names and numbers, one user per line; a text, as thousands of values cost Ansible much time.
+  description: Names and numbers, one user per line. It is one text, because thousands of values cost Ansible much time.
   type: str
   returned: always
   sample: "root:0\nada:20001\n"
 groups:
-  description: The same of the groups.
+  description: Names and numbers of the groups, one per line.
   type: str
   returned: always
   sample: "root:0\nada:20001\n"

@@ -11,9 +11,9 @@ version_added: 0.1.0
 short_description: Read users and groups of an IAM
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads the lists of users and groups by SCIM 2 (RFC 7644), page by page, and gives what accounts are made from.
-    Made for INDIGO IAM, whose SSH keys and end times it knows, and for other services that tell a user's groups with the user.
-  - Gives the whole lists or fails with one sentence. A list that changes while it is read is read again.
+  - Reads the lists of users and groups by SCIM 2 (RFC 7644), page by page, and returns what accounts are made from.
+    Made for INDIGO IAM, whose SSH keys and end times it knows, and for other services that return a user's groups with the user.
+  - Returns the whole lists or fails with one sentence. A list that changes while it is read is read again.
   - Runs on the control node. Follows no redirect, as the token would go with it.
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
@@ -28,7 +28,7 @@ options:
     description: Token endpoint, to get a token by O(client_id) and O(client_secret_file) instead of O(token_file).
     type: str
   client_id:
-    description: The client.
+    description: Name of the client at the IAM.
     type: str
   client_secret_file:
     description: File with the client's secret, which only its owner can read.
@@ -38,7 +38,8 @@ options:
     type: path
   known:
     description:
-      - Ids of users who have accounts. Who is not in the list is asked for one by one, so that a short list takes nobody's account away.
+      - Ids of users who have accounts. The IAM is asked for each of them who is missing in its list, so that a list that is too short
+        takes no account away.
     type: list
     elements: str
     default: []
@@ -71,10 +72,10 @@ users:
     id: {description: The immutable id. In INDIGO IAM it is the C(sub) of the user's tokens., type: str, returned: always}
     name: {description: The user's name., type: str, returned: always}
     full_name: {description: The person's name., type: str, returned: always}
-    active: {description: Whether it is active before its end time. Null where the end time can't be read., type: bool, returned: always}
+    active: {description: Whether the user is active and not expired. Null if the end time can't be read., type: bool, returned: always}
     groups: {description: Ids of the user's groups., type: list, elements: str, returned: always}
     ssh_keys: {description: SSH public keys as type and base64., type: list, elements: str, returned: always}
-    bad_keys: {description: How many keys are none that are taken., type: int, returned: always}
+    bad_keys: {description: How many of the user's keys are not accepted., type: int, returned: always}
 groups:
   description: All groups.
   type: list

@@ -11,8 +11,8 @@ version_added: 0.1.0
 short_description: Read a host's IOMMU and the groups of its PCI functions as facts
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads whether the firmware has an IOMMU and the kernel uses it, and every PCI function with its group, its driver, and what the host
-    itself does with it.
+  - Reads whether the firmware has an IOMMU and the kernel uses it. Also reads every PCI function with its group, its driver, and what the
+    host itself does with it.
   - Needs root to see which processes have a device open.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
@@ -53,7 +53,7 @@ ansible_facts:
       returned: always
       contains:
         table:
-          description: V(DMAR) (Intel) or V(IVRS) (AMD), the firmware's table that tells of an IOMMU; V(null) without one.
+          description: The firmware's table that describes an IOMMU, V(DMAR) (Intel) or V(IVRS) (AMD). V(null) without one.
           type: str
           sample: DMAR
         units:
@@ -129,8 +129,8 @@ ansible_facts:
               sample: [{"name": "eno1", "is_uplink": true}]
             sriov:
               description:
-                - C(total_vfs), how many virtual functions it can have, and C(num_vfs), how many it has, V(null) without SR-IOV;
-                  C(physical_function), of a virtual function the address that it belongs to, otherwise V(null).
+                - C(total_vfs), how many virtual functions it can have, and C(num_vfs), how many it has. V(null) without SR-IOV.
+                - C(physical_function), for a virtual function the address of its physical function, otherwise V(null).
               type: dict
               sample: {"total_vfs": 16, "num_vfs": 4, "physical_function": null}
             users:

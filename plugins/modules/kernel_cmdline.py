@@ -8,42 +8,43 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kernel_cmdline
 version_added: 0.1.0
-short_description: Give the kernel arguments at its next start
+short_description: Add arguments to the kernel command line of the next boot
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Adds arguments to the kernel's command line in the boot loader's own configuration, GRUB's or systemd-boot's,
-    and has the boot loader's menu made anew. Everybody else's arguments stay as they are.
-  - With GRUB they are in a file of their own below C(/etc/default/grub.d). With systemd-boot they are added to C(/etc/kernel/cmdline),
-    from which C(kernel-install) makes each entry; what was added is noted below C(/var/lib/deephdc/kernel_cmdline).
-  - The menu itself is compared, so that a run that was killed between the configuration and the menu is made up for by the next one.
+    and regenerates the boot loader's menu. Arguments from elsewhere stay as they are.
+  - With GRUB, the arguments are in their own file below C(/etc/default/grub.d). With systemd-boot, they are added to
+    C(/etc/kernel/cmdline), from which C(kernel-install) makes each entry. What was added is recorded below
+    C(/var/lib/deephdc/kernel_cmdline).
+  - The menu itself is compared. So if a run is killed between the configuration and the menu, the next run regenerates the menu.
   - The result says whether the running kernel has the arguments already, or a reboot is needed.
 attributes:
   check_mode:
     description: Predicts the change without making it.
     support: full
   diff_mode:
-    description: Shows the arguments of the next start.
+    description: Shows the arguments of the next boot.
     support: full
 options:
   name:
-    description: Names what the arguments belong to, so that several roles can add some of their own.
+    description: Name for this set of arguments, so that several roles can each add their own.
     type: str
     required: true
   arguments:
     description:
       - The arguments, such as V(intel_iommu=on), without blanks and quotes.
-      - One that somebody else gives already is not added a second time. One that somebody else gives another value is an error.
-      - Arguments that this module added earlier under the same O(name) and that are not named any more are taken away.
+      - An argument that the configuration has already is not added a second time. If it is there with another value, the module fails.
+      - Arguments that this module added earlier under the same O(name) and that are no longer listed are removed.
     type: list
     elements: str
     default: []
   state:
-    description: V(absent) takes all arguments away that the module added under O(name).
+    description: V(absent) removes all arguments that the module added under O(name).
     type: str
     choices: [present, absent]
     default: present
   boot_loader:
-    description: V(auto) finds out what the host started with, or else what is configured.
+    description: V(auto) takes the boot loader that the host started with, or else the one that is configured.
     type: str
     choices: [auto, grub, systemd-boot]
     default: auto
@@ -52,25 +53,25 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have the IOMMU on at the next start
+- name: Turn the IOMMU on at the next boot
   deephdc.accelerators.kernel_cmdline:
     name: iommu
     arguments: [intel_iommu=on, iommu=pt]
   register: iommu_arguments
 
-- name: Start with them
+- name: Reboot if the running kernel lacks these arguments
   ansible.builtin.reboot:
   when: iommu_arguments.reboot_needed
 """
 
 RETURN = r"""
 boot_loader:
-  description: The boot loader whose configuration was compared; V(null) where there is none and nothing to take away.
+  description: The boot loader whose configuration was compared. V(null) if there is no boot loader and nothing to remove.
   type: str
   returned: success
   sample: grub
 reboot_needed:
-  description: Whether the running kernel lacks one of the arguments, or still has one that the module took away.
+  description: Whether the running kernel lacks one of the arguments, or still has one that the module removed.
   type: bool
   returned: success
 missing_now:
@@ -80,7 +81,7 @@ missing_now:
   returned: success
   sample: [intel_iommu=on]
 surplus_now:
-  description: Arguments that the running kernel was started with and that the module took away.
+  description: Arguments that the running kernel was started with and that the module removed.
   type: list
   elements: str
   returned: success
@@ -116,7 +117,10 @@ RECORDS = "var/lib/deephdc/kernel_cmdline"
 
 
 class Incomplete(Exception):
-    """The files were written, but the next start will not be as wanted; the text says why in one sentence."""
+    """The files were written, but the next start will not be as wanted.
+
+    The text says why in one sentence.
+    """
 
 
 def path(name: str) -> str:
@@ -196,7 +200,10 @@ class Grub:
         return read(self.dropin) == (cmdline.grub_dropin(arguments) if arguments else None)
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        """The last line goes with the end of the change, so that a run after a killed one makes the menu anew."""
+        """Write the file, with a last line that is removed when the menu is complete.
+
+        If the run is killed before, the next one sees the line and regenerates the menu.
+        """
         replace(self.dropin, cmdline.grub_dropin(arguments) + MENU_IS_OLD)
 
     def finish(self, arguments: list[str]) -> None:
@@ -233,7 +240,7 @@ class SystemdBoot:
         return is_noted and (not arguments or (read(KERNEL_CMDLINE) or "").split() == [*self.foreign, *arguments])
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        """The note comes first and goes last, so that what a killed run added is known as ours."""
+        """Write the note first and remove it last, so that what a killed run added is known."""
         union = [*before, *cmdline.missing(before, arguments)]
         replace(self.record, json.dumps({"added": union}) + "\n")
         replace(KERNEL_CMDLINE, " ".join([*self.foreign, *arguments]) + "\n")
@@ -307,7 +314,7 @@ def compare(module: AnsibleModule) -> dict:
     added = cmdline.missing(loader.foreign, wanted)
     lines = loader.next_start()
     unwanted = cmdline.without(before, [*wanted, *loader.foreign])
-    # Where nothing is wanted and nothing was added, the menu is none of ours.
+    # If nothing is wanted and nothing was added, the menu is not ours to regenerate.
     changed = not loader.configured(added) or (bool(wanted) and not is_as_wanted(lines, wanted, unwanted))
     if changed and not module.check_mode:
         loader.configure(added, before)

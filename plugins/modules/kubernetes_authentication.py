@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Give the API server of a host its authentication configuration, without a restart and without a risk for its next start."""
+"""Roll out an API server's authentication configuration without a restart."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ version_added: 0.1.0
 short_description: Roll out an API server's authentication configuration
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Writes the file that the API server of this host has as C(--authentication-config), and waits until it has taken it.
+  - Writes the file that the API server of this host has as C(--authentication-config), and waits until the server has loaded it.
     That needs no restart.
-  - With a file that it refuses an API server would not start. So the new one is tried first, by the program of the running API server,
-    with the arguments of that one. Only a file that passes comes to its place.
-  - If the running API server does not take the new file all the same, such as when an issuer can not be reached, the former one comes back.
-  - The former file is kept beside the new one until that is taken, so a run that was killed in between is completed by the next.
+  - An API server does not start with a file that it refuses. So the new file is tried first, with the program and the arguments of
+    the running API server. Only a file that passes replaces the former one.
+  - The running API server may still not load the new file, for example because an issuer can't be reached. Then the module restores
+    the former file and fails.
+  - The former file is kept beside the new one until the new one is loaded. So the next run completes a run that was killed.
 requirements:
   - kubectl
 notes:
   - Runs on a host of the control plane that kubeadm made, with the administrator's kubeconfig.
 attributes:
   check_mode:
-    description: Compares the file and what the API server has taken. The new file is not tried.
+    description: Compares the file and what the API server has loaded. The new file is not tried.
     support: full
   diff_mode:
     description: Shows the change of the file.
@@ -34,7 +35,7 @@ options:
     type: str
     required: true
   path:
-    description: The file. Its directory is what the API server's container has mounted, at the same path.
+    description: Path of the file. Its directory is mounted in the API server's container, at the same path.
     type: path
     default: /etc/kubernetes/authn/config.yaml
   node:
@@ -42,11 +43,11 @@ options:
     type: str
     required: true
   server:
-    description: Address of this host's own API server, such as V(https://192.0.2.10:6443). The one in the kubeconfig may lead to another.
+    description: Address of this host's own API server, such as V(https://192.0.2.10:6443). The kubeconfig may have that of another host.
     type: str
     required: true
   patience:
-    description: Seconds that the API server may take. It needs 10 for an issuer that answers, and gives up after 60 with one that does not.
+    description: Seconds to wait for the API server. It needs 10 for an issuer that answers, and gives up after 60 if an issuer does not.
     type: int
     default: 120
   kubeconfig:
@@ -56,7 +57,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Let users of the IAM in
+- name: Let users of the IAM log in
   deephdc.accelerators.kubernetes_authentication:
     content: "{{ lookup('ansible.builtin.file', 'authentication.yaml') }}"
     node: cp1
@@ -131,7 +132,7 @@ def failures(metrics: str) -> float:
 
 
 def trial(command: t.Sequence[str], path: str, port: int) -> list[str]:
-    """The command that reads a configuration as the running API server would, and then ends."""
+    """The command that reads a configuration like the API server, then ends."""
     kept = [command[0]]
     for word in command[1:]:
         if not word.startswith("--"):
@@ -252,7 +253,9 @@ class Server:
 
 
 def roll_out(server: Server, path: str, current: str, wanted: str) -> bool:
-    """Bring the wanted configuration to its place and into the API server; returns whether something was changed.
+    """Put the wanted configuration in place and wait until it is loaded.
+
+    :returns: whether something was changed.
 
     :raises Failed: it is not there; what was there before is again.
     """

@@ -11,9 +11,9 @@ version_added: 0.1.0
 short_description: Back up etcd and the configuration of a Kubernetes control plane
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Writes a verified snapshot of etcd, and a copy of C(/etc/kubernetes), of kubelet's configuration and of this collection's records,
-    into a new directory that only root can read. The cluster goes on.
-  - The directory gets its name when everything in it was verified, so an incomplete backup is never taken for one.
+  - Writes a verified snapshot of etcd, and a copy of C(/etc/kubernetes), of kubelet's configuration and of this collection's records.
+    The backup is a new directory that only root can read. The cluster goes on.
+  - The directory gets its final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 requirements:
   - ctr
 notes:
@@ -27,11 +27,11 @@ attributes:
     support: none
 options:
   directory:
-    description: Where the backups are.
+    description: Directory that holds all backups.
     type: path
     required: true
   name:
-    description: Name of the new one, beginning with its time. If there is one of that name, nothing is done.
+    description: Name of the new backup, beginning with its time. If there is a backup of that name, nothing is done.
     type: str
     required: true
   cluster:

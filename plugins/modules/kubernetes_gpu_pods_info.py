@@ -1,30 +1,31 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read in which way a Kubernetes cluster gives GPUs to pods, and which pods have some."""
+"""Read how a Kubernetes cluster gives GPUs to pods, and which pods have some."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_gpu_pods_info
 version_added: 0.1.0
-short_description: Read in which way a Kubernetes cluster gives GPUs to pods, and which pods have some
+short_description: Read how a Kubernetes cluster gives GPUs to pods, and which pods have GPUs
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads what the role kubernetes_cluster has made in a cluster for its GPUs.
-    It reads the pods that have NVIDIA's GPUs, too, where that is not the wanted way alone, or a node is to have another configuration.
-  - Where there is no cluster yet, or its API gives no answer, RV(known) is false and all else is empty.
+  - Also reads the pods that have NVIDIA GPUs if the cluster offers GPUs in another way than O(way). The same if a node's device plugin
+    will get another configuration.
+  - If there is no cluster yet, or its API does not answer, RV(known) is false and all other values are empty.
 extends_documentation_fragment: [deephdc.accelerators.reads]
 requirements:
   - kubectl
 options:
   way:
-    description: The way that is wanted, as C(kubernetes_cluster_gpus) has it.
+    description: The wanted way, the value of C(kubernetes_cluster_gpus).
     type: str
     choices: [device_plugin, dra, none]
     required: true
   nodes:
-    description: Nodes as the plan has them, each with C(name) and C(labels). One of these names the configuration of the device plugin.
+    description: Nodes as the plan has them, each with C(name) and C(labels). One label names the configuration of the device plugin.
     type: list
     elements: dict
     default: []

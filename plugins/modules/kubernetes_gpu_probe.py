@@ -8,13 +8,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubernetes_gpu_probe
 version_added: 0.1.0
-short_description: Prove by pods that each gets its GPU and no other
+short_description: Run pods to prove that each gets its GPU and no other
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Runs a pod of a few seconds for each probe and checks what it printed, not only that it ended well.
     The pod opens the device that it was given, and makes device files for the others of that driver, none of which may open.
-  - A probe whose node has the resource, but takes no pod now, is not a failure and is returned in RV(busy).
-    One whose node has none of it is a failure.
+  - If a probe's node has the resource but takes no pod now, that is not a failure and is returned in RV(busy).
+    If the node does not have the resource, the module fails.
   - All pods are removed at the end.
 requirements:
   - kubectl
@@ -29,7 +29,7 @@ attributes:
     support: none
 options:
   probes:
-    description: The pods.
+    description: The pods to run.
     type: list
     elements: dict
     required: true
@@ -43,7 +43,7 @@ options:
         type: str
         required: true
       count:
-        description: How many of it the node must show as allocatable. With V(0), as for dynamic resource allocation, that is not looked at.
+        description: How many of it the node must show as allocatable. V(0) does not check that, as for dynamic resource allocation.
         type: int
         default: 1
   image:
@@ -56,7 +56,7 @@ options:
     choices: [Always, IfNotPresent, Never]
     default: IfNotPresent
   namespace:
-    description: Namespace of the pods. It must be there.
+    description: Namespace of the pods. It must exist.
     type: str
     default: deephdc-accelerators
   offer_patience:
@@ -167,7 +167,7 @@ def state_of(pod: dict) -> str:
 
 
 def why(pod: dict) -> str:
-    """What the scheduler, or kubelet, says of a pod that does not run or did not end well."""
+    """What scheduler or kubelet say about a pod that does not run or failed."""
     status = pod.get("status") or {}
     ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or []]
     found = [one.get("message") for one in status.get("conditions") or [] if one.get("status") == "False"]

@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubernetes_node_hold
 version_added: 0.1.0
-short_description: Keep new pods from a node of Kubernetes and wait for those that run there
+short_description: Cordon a Kubernetes node and wait for its pods, or uncordon it
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Cordons a node and waits for its pods. Or uncordons a node that it cordoned before.
+  - Cordons a node and waits for its pods, or uncordons a node that it cordoned before.
   - Pods of services (of a ReplicaSet or a StatefulSet) are evicted, as they start elsewhere; disruption budgets are respected.
     No other pod is ended, as the work of a job would be lost.
   - Pods of DaemonSets, static pods and finished pods are not waited for.
   - What the module does is recorded in an annotation of the node, see O(mark). A node that an administrator cordoned
-    has no such annotation, and stays as it is. One that is cordoned because it lost a device stays so, too.
+    has no such annotation, and stays as it is. A node that is cordoned because it lost a device also stays cordoned.
   - Marks are independent of each other. A node gets pods again when its last mark is gone.
 requirements:
   - kubectl
@@ -43,8 +43,8 @@ options:
     required: true
   mark:
     description:
-      - Who holds the node, and by which annotation it is known.
-      - V(held) is for the role gpu_hold, the annotation is C(accelerators.deephdc.org/held).
+      - Who holds the node. Each mark has its own annotation.
+      - V(held) is for the role gpu_hold. The annotation is C(accelerators.deephdc.org/held).
       - V(drained) is for an administrator, by the playbook C(kubernetes_drain). The annotation is C(accelerators.deephdc.org/drained).
     type: str
     choices: [held, drained]
@@ -57,7 +57,7 @@ options:
     type: str
     default: ""
   pods:
-    description: Which pods are moved or waited for. V(all) of the node, as before a reboot, those with V(devices), or V(none).
+    description: Which pods are moved or waited for. V(all) pods of the node, as before a reboot, only pods with V(devices), or V(none).
     type: str
     choices: [all, devices, none]
     default: all
@@ -79,7 +79,7 @@ EXAMPLES = r"""
     reason: "gpu_hold: nvidia_driver"
     wait: 3600
 
-- name: Give it back
+- name: Give the node back
   deephdc.accelerators.kubernetes_node_hold:
     name: gpu1
     state: released
@@ -102,16 +102,16 @@ held:
   type: bool
   returned: success
 kept:
-  description: The sentence that says so if an administrator cordoned the node, else empty.
+  description: A sentence if an administrator cordoned the node, else empty.
   type: str
   returned: success
 reason:
-  description: The value of the annotation that holds the node now, empty where it does not. One that was there before stays.
+  description: The value of the annotation that holds the node now, empty if none does. An annotation that was there before stays.
   type: str
   returned: success
   sample: new power supply
 left:
-  description: The sentence why a node with the mark V(drained) is not released, or stays cordoned for another reason; else empty.
+  description: Why a node with the mark V(drained) is not released, or stays cordoned for another reason. Else empty.
   type: str
   returned: success
   sample: gpu1 stays cordoned, because it lost a device (t4 at 0000:41:00.0 is missing).
@@ -148,7 +148,10 @@ def running(kubectl: Kubectl, name: str, which: str) -> list[dict]:
 
 
 def evict(kubectl: Kubectl, pod: dict) -> str:
-    """Ask for a pod to be moved; empty if that is done, else why its disruption budget does not let it go now."""
+    """Ask for a pod to be moved.
+
+    Empty if that is done, else why its disruption budget does not let it go now.
+    """
     meta = {key: pod["metadata"][key] for key in ("name", "namespace")}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
     try:
@@ -195,7 +198,10 @@ def shown(name: str, was_away: bool, is_away: bool) -> dict:
 
 
 def why_not_ready(node: dict) -> str:
-    """What the API says of a node that takes no pods whether it is cordoned or not; empty if it is ready or was never seen."""
+    """What the API says of a node that takes no pods whether it is cordoned or not.
+
+    Empty if it is ready or was never seen.
+    """
     conditions = (node.get("status") or {}).get("conditions") or []
     ready: dict = next((one for one in conditions if one["type"] == "Ready"), {"status": "True"})
     return "" if ready["status"] == "True" else ready.get("message") or ready.get("reason") or "no reason given"

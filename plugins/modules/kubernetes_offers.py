@@ -1,30 +1,30 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Compare what the nodes of Kubernetes offer with what they were promised to offer."""
+"""Compare what Kubernetes nodes offer with what was promised."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubernetes_offers
 version_added: 0.1.0
-short_description: Compare what the nodes of Kubernetes offer with what they were promised to offer
+short_description: Wait until Kubernetes nodes offer the promised GPUs, no more and no less
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Waits until each node's C(allocatable) and its ResourceSlices have what was promised of it, neither less nor more.
-    Fails where that is not so in time, with a sentence for each host and resource or device.
+  - Waits until each node's C(allocatable) and its ResourceSlices have exactly what O(expected) promises.
+    Fails after O(wait) seconds, with a sentence for each host and resource or device that differs.
 requirements:
   - kubectl
 extends_documentation_fragment: [deephdc.accelerators.reads]
 options:
   expected:
-    description: The nodes.
+    description: What each node must offer.
     type: list
     elements: dict
     required: true
     suboptions:
       host:
-        description: Name of the host in the inventory, for sentences.
+        description: Name of the host in the inventory, for messages.
         type: str
         required: true
       node:
@@ -32,11 +32,11 @@ options:
         type: str
         required: true
       allocatable:
-        description: By resource, how many of it the node must offer. With V(0) none.
+        description: How many of each resource the node must offer. V(0) for none.
         type: dict
         default: {}
       devices:
-        description: Devices that the DRA driver must publish of this node, each with C(uuid) and C(device), its name for sentences.
+        description: Devices that the DRA driver must publish for this node, each with C(uuid) and C(device), its name for messages.
         type: list
         elements: dict
         default: []
@@ -45,11 +45,11 @@ options:
     type: str
     default: gpu.nvidia.com
   others:
-    description: Whether the driver may publish devices that were not promised, as no class has them.
+    description: Whether the driver may publish devices that were not promised, because no DeviceClass selects them.
     type: bool
     default: false
   wait:
-    description: Seconds that all of it may take, as images may have to be pulled.
+    description: Seconds to wait for all nodes. Images may have to be pulled.
     type: int
     default: 300
   kubeconfig:
@@ -75,7 +75,7 @@ offered:
   returned: always
   sample: ["gpu1: 2 nvidia.com/gpu of 2"]
 waited:
-  description: Seconds that it took.
+  description: Seconds that the module waited.
   type: int
   returned: always
 """
@@ -90,7 +90,7 @@ KINDS = ("gpu", "mig")  # of the driver's devices that pods can be given
 
 
 def published(kubectl: Kubectl, driver: str) -> dict:
-    """The UUIDs that the driver publishes of each node, with its own names of these devices."""
+    """The UUIDs that the driver publishes of each node, with the devices' names."""
     found: dict = {}
     for part in kubectl.listed("resourceslices.resource.k8s.io"):
         spec = part["spec"]
@@ -105,7 +105,7 @@ def published(kubectl: Kubectl, driver: str) -> dict:
 
 
 def compare(expected: list, nodes: dict, slices: dict, others: bool) -> tuple[list[str], list[str]]:
-    """What is offered, a line for each node and resource, and what differs, a sentence each."""
+    """What is offered, one line each, and what differs, one sentence each."""
     lines, wrong = [], []
     for wanted in expected:
         host, name = wanted["host"], wanted["node"]

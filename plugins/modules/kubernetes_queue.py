@@ -8,16 +8,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubernetes_queue
 version_added: 0.1.0
-short_description: Run Kueue in a cluster and keep its queues what they should be
+short_description: Run Kueue in a cluster and keep its queues as declared
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Applies the manifests of Kueue from a file of this host, server-side, with another image, configuration and place.
-    Waits until its controller answers. Then applies the given objects, such as queues.
+  - Applies the manifests of Kueue from a file on this host, server-side, with O(image), O(replicas) and O(configuration).
+    Waits until its controller answers. Then applies O(objects), such as queues.
   - Webhooks for kinds of jobs that the configuration does not name are left out.
     Those for jobs hold only in the namespaces that C(managedJobsNamespaceSelector) of the configuration selects.
-  - All is compared with what the API has, and only what differs is written.
-  - Objects that it made before and that are not given any more are left over. A left-over queue is stopped, so that no job starts from it,
-    and the jobs that run go on. It has the annotation C(accelerators.deephdc.org/held), and starts again when it is given again.
+  - Everything is compared with what the API has, and only what differs is written.
+  - Objects that the module made before and that O(objects) no longer has are left over. A left-over queue is stopped, so that no job
+    starts from it, and the jobs that run go on. It gets the annotation C(accelerators.deephdc.org/held), and starts again when
+    O(objects) has it again.
 requirements:
   - kubectl
   - PyYAML
@@ -30,14 +31,14 @@ attributes:
   diff_mode:
     description: Lists the objects that are written.
     support: partial
-    details: Not what changes inside of them.
+    details: Does not show what changes inside of the objects.
 options:
   manifests:
     description: File with the manifests of Kueue.
     type: path
     required: true
   sha256:
-    description: Digest that the file must have. Empty does not check.
+    description: SHA-256 digest that the file must have. Empty to skip the check.
     type: str
     default: ''
   image:
@@ -63,11 +64,11 @@ options:
     elements: dict
     default: []
   label:
-    description: By which objects of an earlier run are known, C(key=value).
+    description: Label by which the module finds the objects of an earlier run, C(key=value).
     type: str
     default: app.kubernetes.io/managed-by=deephdc.accelerators-queue
   purge:
-    description: Remove what is left over. A queue with jobs stays. Rights that are left over are removed in any case.
+    description: Remove what is left over. A queue with jobs stays. Left-over rights are always removed.
     type: bool
     default: false
   patience:
@@ -205,7 +206,10 @@ class Queue:
         return {kueue.key(one): one for one in json.loads(text)["items"]}
 
     def queues(self, wanted: list[dict]) -> list[str]:
-        """Bring the objects, and deal with those that are left over; what is left, in sentences."""
+        """Bring the objects, and deal with those that are left over.
+
+        What is left, in sentences.
+        """
         present = self.ours()
         for one in wanted:
             there = present.get(kueue.key(one))

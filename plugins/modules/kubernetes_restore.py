@@ -8,14 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubernetes_restore
 version_added: 0.1.0
-short_description: Bring a Kubernetes control plane back from a backup
+short_description: Restore a Kubernetes control plane from a backup
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Checks a backup that M(deephdc.accelerators.kubernetes_backup) made, and brings it back on a host with the same name and address, on
+  - Checks a backup that M(deephdc.accelerators.kubernetes_backup) made, and restores it on a host with the same name and address, on
     which containerd and kubelet are installed. Then it starts kubelet and waits until the API answers.
-  - Refuses a backup that is damaged or of another cluster, version or host, and refuses to replace a control plane that is there.
-  - The former state is kept beside the new one. Each stage is noted in C(/var/lib/deephdc/kubernetes_restoring), so that the same call
-    completes a killed one; the control plane does not start before all of the backup is in its place.
+  - Refuses a backup that is damaged or of another cluster, version or host. Does not replace an existing control plane
+    without O(overwrite).
+  - The former state is kept beside the new one. Each stage is recorded in C(/var/lib/deephdc/kubernetes_restoring), so that the same call
+    completes one that was killed. The control plane does not start before all of the backup is in its place.
 requirements:
   - ctr
   - kubectl
@@ -36,7 +37,7 @@ options:
     type: str
     required: true
   version:
-    description: The version of Kubernetes that goes on with it.
+    description: The version of Kubernetes that will run with the restored state.
     type: str
     required: true
   node:
@@ -48,11 +49,11 @@ options:
     type: str
     required: true
   overwrite:
-    description: Replace a control plane that is there. Its state is kept in directories C(before-restore-TIME).
+    description: Replace an existing control plane. Its state is kept in directories C(before-restore-TIME).
     type: bool
     default: false
   only_check:
-    description: Check the backup and what is there, restore nothing.
+    description: Check the backup and the host, restore nothing.
     type: bool
     default: false
   patience:
@@ -64,7 +65,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Bring the control plane back on an empty host
+- name: Restore the control plane on an empty host
   deephdc.accelerators.kubernetes_restore:
     path: /var/backups/kubernetes/20261121T150000Z
     cluster: physics
@@ -125,7 +126,7 @@ CURRENT = "kubelet-client-current.pem"
 
 
 def read_json(path: str) -> dict[str, t.Any]:
-    """A note of an earlier call; empty where there is none that can be read."""
+    """A note of an earlier call; empty if there is no readable one."""
     try:
         with open(path, encoding="utf-8") as file:
             return dict(json.load(file))
@@ -178,7 +179,10 @@ class Restore:
     # What is there.
 
     def there(self) -> str:
-        """What of a control plane is on the host, for a sentence; empty where nothing is that could be lost."""
+        """What of a control plane is on the host, for a sentence.
+
+        Empty where nothing is that could be lost.
+        """
         for path, what in (
             (f"{backup.ETCD}/member", "etcd's data"),
             (ADMIN, "a control plane"),
@@ -250,7 +254,7 @@ class Restore:
         return str(out)
 
     def stop(self) -> None:
-        """Stop kubelet, then what it ran of the control plane; pods of users and of the network go on."""
+        """Stop kubelet, then the control plane. Pods of users and the network go on."""
         if self.module.run_command(["systemctl", "cat", "kubelet"])[0] == 0:
             self.run("systemctl", "stop", "kubelet")
         # Should the host boot now, kubelet starts no part of the former control plane.
@@ -298,7 +302,10 @@ class Restore:
         remove(NEW_ETCD)
 
     def put_files(self) -> None:
-        """Records and kubelet's files in their places; the tree of /etc/kubernetes beside the former one."""
+        """Records and kubelet's files in their places.
+
+        The tree of /etc/kubernetes beside the former one.
+        """
         remove(NEW_ROOT)
         scratch = f"{NEW_ROOT}.files"
         remove(scratch)
@@ -340,7 +347,10 @@ class Restore:
                     os.fsync(file.fileno())
 
     def put_kubelet(self, source: str) -> None:
-        """kubelet's settings; its certificate only where the host has none of this cluster, as it may be newer than the backup's."""
+        """kubelet's settings.
+
+        Its certificate only where the host has none of this cluster, as it may be newer than the backup's.
+        """
         os.makedirs(backup.KUBELET, exist_ok=True)
         for name in os.listdir(source):
             if name != "pki":

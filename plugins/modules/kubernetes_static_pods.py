@@ -12,14 +12,14 @@ short_description: Keep the static pods of a control plane running on their newe
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Restarts a static pod when one of the files that it read at its start is newer than its process.
-    kubelet looks at the pods' manifests alone.
+    kubelet itself only watches the pods' manifests.
   - The pods are restarted one after the other. After each, the module waits until its process is there again and the API answers.
-  - What it does is compared and not remembered, so a run that was killed is completed by the next one.
+  - The module compares files and processes and remembers nothing, so the next run completes a run that was killed.
 requirements:
   - ctr, of containerd
   - kubectl
 notes:
-  - Runs on a host of the control plane. With several, one of them must be done before the next begins.
+  - Runs on a host of the control plane. With several such hosts, run it on one after the other (C(serial) or C(throttle) of 1).
 attributes:
   check_mode:
     description: Predicts which pods would be restarted.
@@ -44,7 +44,7 @@ options:
         elements: path
         required: true
   wait:
-    description: Seconds until a pod must be there again.
+    description: Seconds in which a pod must be there again.
     type: float
     default: 180.0
   kubeconfig:
@@ -104,7 +104,10 @@ class Runtime:
         return out
 
     def process(self, name: str) -> tuple[str, int]:
-        """Id and process of the static pod's container that runs; an empty id where none does."""
+        """Id and process of the static pod's container that runs.
+
+        An empty id where none does.
+        """
         labels = f'labels."io.kubernetes.container.name"=={name},labels."io.kubernetes.pod.namespace"==kube-system'
         known = set(self("containers", "list", "--quiet", labels).split())
         for line in self("tasks", "list").splitlines()[1:]:

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Make mediated devices (vGPUs) for virtual machines, now and at each boot, and remove them."""
+"""Make and remove mediated devices (vGPUs), now and at each boot."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Makes mediated devices of the kernel's framework C(mdev), and defines them in the files of C(mdevctl), which makes them at each boot.
     The driver that divides the parent, such as a vendor's vGPU host driver, must be loaded.
-  - Devices that the module made earlier and that are not named any more are removed, unless a process has them open.
-    It notes what it made in C(/var/lib/deephdc/mediated_devices.json); what somebody else made or defined stays as it is.
-  - What can't be done is refused before anything is changed, all reasons at once.
+  - Devices that the module made earlier and that O(devices) no longer has are removed, unless a process has them open.
+    The module records what it made in C(/var/lib/deephdc/mediated_devices.json). Devices that were made or defined in another way
+    stay as they are.
+  - If something can't be done, the module fails before it changes anything, with all reasons at once.
 requirements:
   - The package mdevctl, for the next boot.
 attributes:
@@ -27,7 +28,7 @@ attributes:
     support: full
 options:
   devices:
-    description: The devices that shall be there; no others of the module's are left.
+    description: The devices that must exist. Other devices that the module made are removed.
     type: list
     elements: dict
     default: []
@@ -41,7 +42,7 @@ options:
         type: str
         required: true
       count:
-        description: How many.
+        description: How many such devices.
         type: int
         default: 1
   assigned:
@@ -52,7 +53,7 @@ options:
 seealso:
   - module: deephdc.accelerators.pci_driver_override
   - name: mdevctl
-    description: What makes the devices at boot.
+    description: The program that makes the devices at boot.
     link: https://github.com/mdevctl/mdevctl
 """
 
@@ -71,14 +72,14 @@ RETURN = r"""
 devices:
   description:
     - The devices that are wanted, by UUID.
-    - Their C(device_file) is what a virtual machine opens; it is V(null) in check mode as long as the device is not there.
+    - Their C(device_file) is what a virtual machine opens. It is V(null) in check mode if the device does not exist yet.
   type: list
   elements: dict
   returned: success
   sample:
     - {uuid: 5ad1e2c1-3a1c-5a0b-9d55-0d7c0d6a3a11, parent: "0000:41:00.0", type: nvidia-63, device_file: /dev/vfio/31}
 made:
-  description: UUIDs of the devices that were not there and have been made, or would be in check mode.
+  description: UUIDs of the devices that were made, or would be in check mode.
   type: list
   elements: str
   returned: success
@@ -149,7 +150,10 @@ def make(device: dict) -> None:
 
 
 def unmake(name: str) -> None:
-    """Let the kernel remove a device; the error of what it refuses has no name of a file."""
+    """Let the kernel remove a device.
+
+    The error of what it refuses has no name of a file.
+    """
     try:
         write(under(ROOT, f"{mediated.DEVICES}/{name}/remove"), "1")
     except OSError as error:

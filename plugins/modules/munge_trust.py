@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: munge_trust
 version_added: 0.1.0
-short_description: Check that hosts with munge believe each other
+short_description: Check that hosts accept each other's munge credentials
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Makes a credential on one host, or decodes one on another, and says in one sentence why it is not believed.
-    SLURM's own words for another key or a clock that is off name neither.
+  - Makes a credential on one host, or decodes it on another. Fails if the other host does not accept it. The message names
+    the cause, such as another key or a clock that is wrong. SLURM's own messages do not name these causes.
   - Changes nothing. Runs as root.
 attributes:
   check_mode:
-    description: Looks at nothing, because a run in check mode has not installed the key that it would.
+    description: Checks nothing, because a run in check mode has not installed the key yet.
     support: full
   diff_mode:
     description: Nothing changes.
@@ -27,7 +27,7 @@ options:
     type: str
     default: ""
   of:
-    description: Inventory name of the host that made the credential, for the sentence.
+    description: Inventory name of the host that made the credential, for the message.
     type: str
     default: the other host
 """
@@ -39,7 +39,7 @@ EXAMPLES = r"""
   register: made
   run_once: true
 
-- name: Decode it everywhere
+- name: Decode the credential on all hosts
   deephdc.accelerators.munge_trust:
     credential: "{{ made.credential }}"
     of: head
@@ -48,8 +48,8 @@ EXAMPLES = r"""
 RETURN = r"""
 credential:
   description:
-    - The credential that was made, empty where one was decoded and in check mode.
-      Only root can decode it, it says to be of the user C(nobody), and it expires.
+    - The credential that was made. Empty if one was decoded, and in check mode.
+      Only root can decode it. It is for the user C(nobody), and it expires.
   type: str
   returned: always
 """

@@ -1,26 +1,26 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tell container engines of NVIDIA's GPUs."""
+"""Configure container engines for NVIDIA's GPUs."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvidia_container_engine
 version_added: 0.1.0
-short_description: Tell container engines of NVIDIA's runtime and device specification
+short_description: Configure container engines for NVIDIA's runtime and device specification
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Lets C(nvidia-ctk) add NVIDIA's runtime, and the use of CDI specifications where the engine has them, to the engines' configuration.
-    Whatever else is configured stays as it is.
-  - C(nvidia-ctk) works on copies, so that nothing is written that is there already. As it drops comments, a file as it was before the first
-    change is kept beside it, with the suffix C(.before-deephdc).
+  - Runs C(nvidia-ctk) to add NVIDIA's runtime to the engines' configuration, and the use of CDI specifications if the engine knows them.
+    All other configuration stays as it is.
+  - C(nvidia-ctk) works on copies, so that a file that is right is not written. As it drops comments, the file from before the first
+    change is kept beside the new one, with the suffix C(.before-deephdc).
 attributes:
   check_mode:
     description: Predicts the change. Without C(nvidia-ctk) every engine counts as one that would be changed.
     support: full
   diff_mode:
-    description: Shows the change of each file that everybody may read.
+    description: Shows the change of each file that every user may read.
     support: full
 options:
   engines:
@@ -30,7 +30,7 @@ options:
     choices: [docker, containerd, crio]
     required: true
   default:
-    description: Whether containers get NVIDIA's runtime without asking for it.
+    description: Whether NVIDIA's runtime is the default, so that containers get it without asking for it.
     type: bool
     default: false
 seealso:
@@ -38,7 +38,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Tell docker of the GPUs
+- name: Configure docker for the GPUs
   deephdc.accelerators.nvidia_container_engine:
     engines: [docker]
 """
@@ -101,7 +101,10 @@ def wanted(module: AnsibleModule, engine: str, default: bool) -> dict[str, str]:
 
 
 def difference(path: str, content: str) -> dict[str, str]:
-    """What diff mode shows; credentials for registries may be in a file that not everybody may read."""
+    """What diff mode shows.
+
+    A file that not every user may read may have credentials for registries.
+    """
     private = os.path.exists(path) and not os.stat(path).st_mode & stat.S_IROTH
     before, after = ("", "not shown: not everybody may read this file\n") if private else (read(path), content)
     return {"before_header": path, "after_header": path, "before": before, "after": after}

@@ -8,16 +8,16 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: nvidia_driver_facts
 version_added: 0.1.0
-short_description: Read kernels, packages and states that decide on NVIDIA's driver
+short_description: Read what decides which NVIDIA driver a host can get
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Tells which kernels a host has and whether modules can be built for them, which driver is installed and loaded, which ones apt
-    could install, and what would keep the kernel from loading a new one.
-  - The index of the driver's source is read into a directory of its own, so that nothing of the host changes.
+  - Reads which kernels a host has, and whether modules can be built for them.
+  - Reads which driver is installed and loaded, which drivers apt could install, and what would keep the kernel from loading a new one.
+  - The package index of O(source) is read into a separate directory, so that nothing on the host changes.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
   facts:
-    description: They are in RV(ansible_facts.nvidia_driver).
+    description: Returns RV(ansible_facts.nvidia_driver).
     support: full
 options:
   source:
@@ -30,7 +30,7 @@ options:
     type: dict
     default: {}
   initramfs_files:
-    description: Files that every initramfs must have a current copy of.
+    description: Files of which every initramfs must have a current copy. An initramfs without is C(initramfs_stale).
     type: list
     elements: path
     default: []
@@ -63,7 +63,7 @@ ansible_facts:
           type: list
           elements: dict
         headers_available:
-          description: Packages of headers that apt has for kernels without.
+          description: Packages of headers that apt has for kernels whose headers are not installed.
           type: list
           elements: str
         packages:
@@ -75,14 +75,14 @@ ansible_facts:
           type: dict
           sample: {"nvidia-kernel-dkms": "550.163.01-2"}
         recorded:
-          description: Packages that came with the role nvidia_driver, those that came along included.
+          description: Packages that the role nvidia_driver installed, including their dependencies.
           type: list
           elements: str
         broken:
           description: Whether dpkg was interrupted; C(dpkg --configure -a) completes its work.
           type: bool
         available:
-          description: Packages of the driver to the versions that O(source) has, newest first.
+          description: Packages of the driver and the versions that O(source) has of each, newest first.
           type: dict
           sample: {"nvidia-kernel-dkms": ["550.163.01-2"]}
         sources:
@@ -98,7 +98,7 @@ ansible_facts:
           description: Whether nouveau, or its successor nova, is loaded.
           type: bool
         loaded:
-          description: Version of NVIDIA's module that is loaded; empty where none is.
+          description: Version of NVIDIA's module that is loaded. Empty if none is.
           type: str
           sample: 550.163.01
         nvswitches:

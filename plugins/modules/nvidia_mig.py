@@ -11,28 +11,28 @@ version_added: 0.1.0
 short_description: Divide idle NVIDIA GPUs into MIG instances
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Brings GPUs to a layout of MIG instances, each with one compute instance that takes the whole of it. A GPU that has the layout
-    is not touched, even if it is in use. Neither is one that no layout names.
-  - All layouts are compared with the profiles of all GPUs first, and every GPU that is to be changed must be idle. Otherwise
-    nothing is changed, and each reason is told in one sentence. NVIDIA's persistence daemon and fabric manager, which serve the GPUs,
+  - Divides GPUs into MIG instances, each with one compute instance that takes the whole GPU instance. A GPU that has its layout already
+    is not touched, even if it is in use. A GPU that no layout names is not touched either.
+  - First, all layouts are compared with the profiles of all GPUs. Every GPU to be changed must be idle. Otherwise the module changes
+    nothing and fails, with one sentence per reason. NVIDIA's persistence daemon and fabric manager, which serve the GPUs,
     do not count as use.
-  - A GPU with another layout loses all of its instances and gets the new ones, as the places of those that stay could keep the others out.
-    Where the driver refuses them all the same, it gets its former ones again, or MIG is off again where it was.
-  - Before a change it writes the file C(/var/lib/deephdc/nvidia_mig_changed). Who makes anew what lists the instances, as the role
-    nvidia_driver does, takes it away.
+  - A GPU with another layout loses all of its instances before it gets the new ones. An instance that stays could be in the
+    place of a new one. If the driver refuses the new instances, the GPU gets its former ones again. If MIG was off, it is turned off again.
+  - Before a change, the module writes the file C(/var/lib/deephdc/nvidia_mig_changed). The role nvidia_driver removes it after it has
+    regenerated the CDI specification, which lists the instances.
   - Instances do not survive a reboot. The role nvidia_driver has a service that makes them again.
 requirements:
   - NVIDIA's driver, loaded, and nvidia-smi.
 attributes:
   check_mode:
-    description: Predicts the change without making it. Where the driver is not loaded yet, a change of every GPU is predicted.
+    description: Predicts the change without making it. If the driver is not loaded yet, it predicts a change of every GPU.
     support: full
   diff_mode:
     description: Shows the instances of each GPU.
     support: full
 options:
   layouts:
-    description: Layouts and the GPUs that shall have them.
+    description: Layouts and the GPUs that get them.
     type: list
     elements: dict
     required: true
@@ -44,11 +44,11 @@ options:
         required: true
       instances:
         description: >-
-          How many instances of which of NVIDIA's profiles, such as V({"3g.40gb": 2}). None leaves MIG on without any.
+          How many instances of each of NVIDIA's profiles, such as V({"3g.40gb": 2}). Empty for MIG without instances.
         type: dict
         default: {}
       enabled:
-        description: Whether MIG is on. V(false) takes all instances away.
+        description: Whether MIG is on. V(false) removes all instances.
         type: bool
         default: true
   root:
@@ -77,7 +77,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 gpus:
-  description: What was asked for, by GPU in the order of the addresses.
+  description: The layout of each GPU that O(layouts) names, in the order of the addresses.
   type: list
   elements: dict
   returned: success
@@ -102,7 +102,7 @@ pending:
   elements: str
   returned: success
 divided:
-  description: Whether instances changed, or would in check mode. Not so where it can't be seen, because the driver is not loaded.
+  description: Whether instances changed, or would in check mode. V(false) if the driver is not loaded, because then it is not known.
   type: bool
   returned: success
 in_use:
@@ -129,7 +129,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
-# There from before a change until somebody who made anew what lists the instances takes it away, also where a run is killed in between.
+# Written before a change and removed after the CDI specification was regenerated, so that the next run completes a run that was killed.
 NOTE = "/var/lib/deephdc/nvidia_mig_changed"
 
 # Seconds that one question or order may take; a driver that hangs would hold the run for ever. A reset takes some ten.
@@ -144,7 +144,7 @@ class InUse(Refused):
 
 
 class Smi:
-    """nvidia-smi, asked and told what to do."""
+    """Questions and orders to nvidia-smi."""
 
     def run(self, *arguments: str) -> tuple[int, str]:
         words = ["nvidia-smi", *arguments]
@@ -154,7 +154,7 @@ class Smi:
         return done.rc if done.rc is not None else 127, (done.stdout + done.stderr).decode(errors="replace").strip()
 
     def ask(self, *arguments: str) -> str:
-        """The answer to a question; without MIG, or without instances, it is that there are none."""
+        """The answer to a question. Empty lists of GPUs and instances are answers, too."""
         code, said = self.run(*arguments)
         if code != 0 and not re.match(r"No (MIG-enabled devices|MIG-supported devices|GPU instances|compute instances) found", said):
             raise Refused(f"nvidia-smi {' '.join(arguments)} says: {sentence(said)}")
@@ -332,7 +332,7 @@ def bring_about(module: AnsibleModule) -> dict:
             for address, gpu in before.items()
         }
         after = "".join(mig.listing(names[address], gpu) for address, gpu in now.items())
-        if now != before and not changed:  # what waited for a boot could be brought about all the same
+        if now != before and not changed:  # what waited for a boot could be brought about nevertheless
             note_change()
         changed = now != before
     return {

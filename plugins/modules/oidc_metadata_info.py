@@ -12,11 +12,11 @@ short_description: Read the metadata of OpenID Connect providers
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Fetches the discovery document of each provider over verified TLS, from the host that will use it.
-  - A provider that can't be read is no failure; the result says why.
+  - The module does not fail if a provider can't be read. C(error) in RV(providers) says why.
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
   providers:
-    description: The providers.
+    description: The providers to ask.
     type: list
     elements: dict
     required: true
@@ -30,11 +30,11 @@ options:
         type: str
         required: true
       ca:
-        description: PEM text of the authorities that may have signed its certificate, instead of those that the host trusts.
+        description: PEM text of the authorities that may have signed the provider's certificate, instead of those that the host trusts.
         type: str
         default: ""
   timeout:
-    description: Seconds for each provider.
+    description: Seconds to wait for each provider.
     type: float
     default: 10.0
 """
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 providers:
-  description: By name the metadata as far as a front needs them, and an error, which is empty where they were read.
+  description: For each name, the C(metadata) that an OIDC front needs, and C(error), which is empty if they were read.
   type: dict
   returned: always
   sample:
@@ -73,7 +73,7 @@ LARGEST = 1024 * 1024
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Metadata come from the address that was given; another one would be a decision of its own."""
+    """Metadata come from the given address only; to take them from another one would be the site's decision."""
 
     def redirect_request(self, *args: object, **kwargs: object) -> None:
         return None

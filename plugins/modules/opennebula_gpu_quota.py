@@ -11,9 +11,9 @@ version_added: 0.1.0
 short_description: Limit the GPUs of an OpenNebula user or group
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Sets one limit of the global quota on virtual machines and keeps all others. OpenNebula itself takes a limit that is not sent along for
-    one that is taken back.
-  - Quotas of clusters and those on anything but machines are not touched.
+  - Sets one limit of the global quota on virtual machines and keeps all others. The module sends the other limits along, because
+    OpenNebula resets every limit that is not sent.
+  - Quotas of clusters, and quotas on anything other than virtual machines, are not touched.
 attributes:
   check_mode:
     description: Predicts the change.
@@ -24,19 +24,19 @@ attributes:
 extends_documentation_fragment: deephdc.accelerators.opennebula
 options:
   user:
-    description: Name of the user to limit, or O(group).
+    description: Name of the user to limit. Give this or O(group).
     type: str
   group:
-    description: Name of the group to limit, or O(user).
+    description: Name of the group to limit. Give this or O(user).
     type: str
   limit:
-    description: The number, V(-1) for the default quota, V(-2) for no limit.
+    description: Number of GPUs, V(-1) for the default quota, V(-2) for no limit.
     type: int
     required: true
   counted_as:
     description:
-      - What is limited. V(PCI_DEV) counts PCI devices of machines, other than network cards, whoever asks for them; OpenNebula knows it
-        from 7.2 on. Anything else must be a C(QUOTA_VM_ATTRIBUTE) in C(oned.conf), and counts what templates say of themselves.
+      - What is limited. V(PCI_DEV) counts all PCI devices of virtual machines other than network cards, and needs OpenNebula 7.2 or newer.
+        Any other value must be a C(QUOTA_VM_ATTRIBUTE) in C(oned.conf). It counts the value of that attribute in templates.
     type: str
     default: PCI_DEV
 seealso:
@@ -67,7 +67,7 @@ COUNTS_DEVICES = (7, 1, 80)  # 7.2 and its development releases
 
 
 def check_counted(api: Api, counted_as: str) -> None:
-    """OpenNebula passes over a limit that it does not know, without a word."""
+    """OpenNebula passes over a limit that it does not know, without a warning."""
     if counted_as == "PCI_DEV":
         server = str(api.call("system.version"))
         if version(server) < COUNTS_DEVICES:

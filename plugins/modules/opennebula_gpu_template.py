@@ -8,14 +8,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: opennebula_gpu_template
 version_added: 0.1.0
-short_description: Keep an OpenNebula template that asks for GPUs
+short_description: Manage an OpenNebula template that asks for GPUs
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Makes a template for virtual machines that ask for accelerators by vendor and device, so that any free one of any host is given.
-  - C(PCI) is an attribute that OpenNebula lets only its administrators write; users can start machines from an administrator's
-    template without being able to ask for other devices.
-  - Attributes that nobody gave here stay, such as those added in Sunstone; so do requests for PCI devices that have a C(TYPE), such as
-    network cards. An attribute that is no longer given stays, too.
+  - Makes a template for virtual machines that ask for accelerators by vendor and device, so that OpenNebula gives any free one of any host.
+  - Only OpenNebula's administrators can write the attribute C(PCI). So users can start machines from an administrator's template, but
+    can't ask for other devices.
+  - Attributes that O(attributes) does not have stay, such as those added in Sunstone or by an earlier call. Requests for PCI devices
+    that have a C(TYPE), such as network cards, stay too.
   - A template of the same name that was not made by this module is refused.
 attributes:
   check_mode:
@@ -31,29 +31,31 @@ options:
     type: str
     required: true
   state:
-    description: Whether it shall be there. Machines that were started from it are not affected.
+    description: Whether the template must exist. Machines that were started from it are not affected.
     type: str
     choices: [present, absent]
     default: present
   pci:
-    description: What to ask for, C(VENDOR) and C(DEVICE), and C(CLASS) where it is known. Needed for V(present).
+    description: What to ask for, C(VENDOR) and C(DEVICE), and C(CLASS) if it is known. Needed for V(present).
     type: dict
   count:
-    description: How many of them.
+    description: How many such devices a machine gets.
     type: int
     default: 1
   counted_as:
     description: Name of an attribute that gets O(count), for a quota by C(QUOTA_VM_ATTRIBUTE) in C(oned.conf).
     type: str
   attributes:
-    description: All other attributes, such as C(CPU), C(MEMORY) and C(DISK), as a dictionary. Vectors are dictionaries, several are a list.
+    description: >-
+      All other attributes, such as C(CPU), C(MEMORY) and C(DISK), as a dictionary. A vector attribute is a dictionary, and several of one
+      name are a list.
     type: dict
     default: {}
   mode:
-    description: Who may use it, octal, for owner, group and others; V(0640) lets the group use it. Not given, it stays as it is.
+    description: Who may use it, octal, for owner, group and others. V(0640) lets the group use it. Unchanged if not given.
     type: str
   group:
-    description: Name of the group that it belongs to. Not given, it stays as it is.
+    description: Name of the group that the template belongs to. Unchanged if not given.
     type: str
 seealso:
   - module: deephdc.accelerators.opennebula_host_pci
@@ -79,7 +81,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 id:
-  description: The template's id. Not there where it was only predicted, or is absent.
+  description: The template's id. Missing if the template is absent or was only predicted.
   type: int
   returned: when there is one
 attributes:
@@ -111,7 +113,7 @@ def lines(attributes: t.Mapping[str, t.Any]) -> str:
 
 
 class Template:
-    """The template as it is, and the calls that make it as it shall be."""
+    """The present template, and the calls that change it into the wanted one."""
 
     def __init__(self, api: Api, given: dict, check: bool) -> None:
         self.api, self.given, self.check = api, given, check

@@ -1,17 +1,17 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Keep new virtual machines from a KVM host of OpenNebula and wait for those that run there."""
+"""Disable a KVM host in OpenNebula and wait for its virtual machines."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: opennebula_host_hold
 version_added: 0.1.0
-short_description: Keep new virtual machines from a KVM host of OpenNebula and wait for those that run there
+short_description: Disable a KVM host in OpenNebula and wait for its virtual machines, or enable it
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Disables a host, as C(onehost disable) does, and waits for its virtual machines. Or enables a host that it disabled before.
+  - Disables a host, as C(onehost disable) does, and waits for its virtual machines, or enables a host that it disabled before.
   - No virtual machine is ended, moved or suspended.
   - What the module does is recorded in the host's attribute C(DEEPHDC_HELD). A host that an administrator disabled or took offline
     has no such attribute, and stays as it is.
@@ -40,7 +40,7 @@ options:
     type: str
   machines:
     description: >-
-      Which machines are waited for. V(all) of the host, as before a reboot, or those that V(devices) belong to.
+      Which machines to wait for. V(all) machines of the host, as before a reboot, or only those that have one of the O(devices).
     type: str
     choices: [all, devices]
     default: all
@@ -66,7 +66,7 @@ EXAMPLES = r"""
     reason: "gpu_hold: nvidia_driver"
     wait: 3600
 
-- name: Give it back
+- name: Give the host back
   deephdc.accelerators.opennebula_host_hold:
     name: kvm1
     state: released
@@ -82,7 +82,7 @@ held:
   type: bool
   returned: success
 kept:
-  description: The sentence that says so if an administrator disabled the host or took it offline, else empty.
+  description: A sentence if an administrator disabled the host or took it offline, else empty.
   type: str
   returned: success
 machines:
@@ -147,7 +147,10 @@ def short(address: str) -> str:
 
 
 def running(api: Api, host: dict, which: str, devices: list[str]) -> list[dict]:
-    """List the machines that run on a host; with devices, only those that have one of them."""
+    """List the machines that run on a host.
+
+    With devices, only those that have one of them.
+    """
     owned = given(host)
     wanted = {short(address) for address in devices}
     numbers = {int(number) for number in listed(part(host, "VMS").get("ID"))}
@@ -171,13 +174,16 @@ def sentence(machine: dict) -> str:
 
 
 def hold(api: Api, module: AnsibleModule, host: dict, number: int) -> tuple[dict[str, str], str]:
-    """Disable a host; what changes, and the sentence that says so if an administrator did that before."""
+    """Disable a host.
+
+    What changes, and the sentence that says so if an administrator did that before.
+    """
     is_away = host.get("STATE") in AWAY
     if is_away and not reason_of(host):
         state = "disabled" if host["STATE"] in DISABLED else "offline"
         return {}, f"{host['NAME']} was {state} in OpenNebula already and stays so"
     changes = {}
-    # Before the host is disabled: it tells the next run whose work that is.
+    # Before the host is disabled, so that the next run knows that this module did it.
     if not reason_of(host):
         changes[ATTRIBUTE] = module.params["reason"]
         if not module.check_mode:

@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: opennebula_host_pci
 version_added: 0.1.0
-short_description: Offer a host's accelerators in OpenNebula
+short_description: Select which of a host's accelerators OpenNebula offers
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Sets the attribute C(PCI_SHORT_ADDRESS) of a host, which narrows what the patterns of C(pci.conf) let through.
-    C(pci.conf) is one file for all hosts, so that it can't tell two devices of one model apart.
-  - Addresses that others have in the list stay, and so does what OpenNebula shows of a host without a list. What is of this module is
-    recorded in attributes of the host, C(DEEPHDC_PCI_SHORT_ADDRESS) and C(DEEPHDC_PCI_FOUND).
-  - With neither O(addresses) nor O(withheld) the host is left as it was before.
-  - Needs OpenNebula 7.0, the first that knows the attribute.
+    C(pci.conf) is one file for all hosts, so it can't distinguish two devices of the same model.
+  - Addresses that the list has from elsewhere stay, and so do the devices that OpenNebula shows of a host without a list. What this module
+    added is recorded in attributes of the host, C(DEEPHDC_PCI_SHORT_ADDRESS) and C(DEEPHDC_PCI_FOUND).
+  - With neither O(addresses) nor O(withheld), the host gets its former attributes again.
+  - Needs OpenNebula 7.0 or newer, as older ones do not know the attribute.
 attributes:
   check_mode:
     description: Predicts the change. Does not wait.
@@ -31,7 +31,7 @@ options:
     type: str
     required: true
   addresses:
-    description: Addresses of the accelerators to offer, as C(lspci -mm) has them, with a domain only if it is another than 0000.
+    description: PCI addresses of the accelerators to offer, as C(lspci -mm) prints them. The domain is only written if it is not 0000.
     type: list
     elements: str
     default: []
@@ -46,13 +46,14 @@ options:
     elements: str
     default: []
   lost:
-    description: Addresses of O(addresses) that are missing on the host, so that OpenNebula can't list them now.
+    description: Those of O(addresses) that are missing on the host, so that OpenNebula can't list them now.
     type: list
     elements: str
     default: []
   wait:
     description:
-      - Seconds that OpenNebula gets to list all O(addresses). 0 does not wait, and takes what is missing for no error.
+      - Seconds to wait until OpenNebula lists all O(addresses). The module fails if one is still missing then.
+        With 0 it does not wait, and returns what is missing in RV(missing).
     type: int
     default: 0
 seealso:
@@ -62,7 +63,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Offer a GPU to virtual machines and keep another
+- name: Offer one GPU to virtual machines and withhold another
   deephdc.accelerators.opennebula_host_pci:
     name: kvm1
     addresses: ["41:00.0"]
@@ -91,8 +92,8 @@ monitored:
   returned: success
 unguarded:
   description:
-    - The KVM hosts of this front end that have no C(PCI_SHORT_ADDRESS) or C(PCI_FILTER), nor has their cluster.
-    - They show all their devices that pci.conf lets through.
+    - The KVM hosts of this front end for which neither the host nor its cluster has C(PCI_SHORT_ADDRESS) or C(PCI_FILTER).
+    - They offer all their devices that pci.conf lets through.
   type: list
   elements: str
   returned: success

@@ -1,22 +1,22 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Give PCI functions another driver than their own, at each boot and now, and take it back."""
+"""Bind PCI functions to another driver, now and at each boot, and back."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: pci_driver_override
 version_added: 0.1.0
-short_description: Give PCI functions another driver than their own, such as vfio-pci
+short_description: Bind PCI functions to another driver than their own, such as vfio-pci
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Keeps a driver for PCI functions in the files of C(driverctl), which gives it to them at each boot, and binds it now where that is safe.
-    Single addresses are meant, not all devices with the same ids.
+  - Writes a driver for PCI functions into the files of C(driverctl), which binds it at each boot, and binds it now if that is safe.
+    This is for single addresses, not for all devices with the same ids.
   - It is safe while no process has the function open, no console is shown on it and no default route goes through it.
     What is not safe now waits for the next boot.
-  - Functions that the module gave a driver earlier and that are not named any more are given back to their own driver.
-    It notes what it gave in C(/var/lib/deephdc/pci_driver_override.json); overrides that somebody else made stay as they are.
+  - Functions that got a driver from this module earlier and that O(functions) no longer has are given back to their own driver.
+    The module records its overrides in C(/var/lib/deephdc/pci_driver_override.json). Overrides from elsewhere stay as they are.
 requirements:
   - The package driverctl, for the next boot.
 attributes:
@@ -24,11 +24,11 @@ attributes:
     description: Predicts the change without making it.
     support: full
   diff_mode:
-    description: Shows the drivers of the next boot by address.
+    description: Shows the driver of each address at the next boot.
     support: full
 options:
   functions:
-    description: The functions that shall have the driver; no others are left with it.
+    description: The functions that must have the driver. Others that got it from this module are given back.
     type: list
     elements: dict
     default: []
@@ -46,17 +46,17 @@ options:
         type: str
         required: true
   driver:
-    description: The kernel driver.
+    description: Name of the kernel driver.
     type: str
     default: vfio-pci
   live:
-    description: Whether to bind now where that is safe. Otherwise all waits for the next boot.
+    description: Whether to bind now where that is safe. With V(false), every change waits for the next boot.
     type: bool
     default: true
 seealso:
   - module: deephdc.accelerators.iommu_facts
   - name: driverctl
-    description: What gives the driver at boot.
+    description: The program that binds the driver at boot.
     link: https://gitlab.com/driverctl/driverctl
 """
 
@@ -74,7 +74,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 bound:
-  description: Address and driver now of each function that is wanted or was given back; V(null) where none is bound.
+  description: Present driver of each function that is in O(functions) or was given back, by address. V(null) if no driver is bound.
   type: dict
   returned: success
   sample: {"0000:41:00.0": "vfio-pci"}
@@ -120,7 +120,10 @@ def saved_file(address: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """To sysfs, where the kernel acts on it; what it refuses shows when the file is closed, without a name."""
+    """To sysfs, where the kernel acts on it.
+
+    What it refuses shows when the file is closed, without a name.
+    """
     try:
         with open(path, "w", encoding="ascii") as file:
             file.write(text)
@@ -184,7 +187,7 @@ def load(module: AnsibleModule, driver: str) -> None:
 
 
 def bind(address: str, override: str) -> None:
-    """Let the kernel choose a driver anew; an empty override leaves the choice to it."""
+    """Let the kernel choose a driver again; an empty override leaves the choice to it."""
     write(device(address, "driver_override"), f"{override}\n")
     if driver_of(address):
         write(device(address, "driver/unbind"), address)
@@ -192,7 +195,10 @@ def bind(address: str, override: str) -> None:
 
 
 def rebind(module: AnsibleModule, address: str, driver: str | None) -> None:
-    """Bind a driver, or (None) the one that the kernel chooses; a function that the driver does not take keeps its former one."""
+    """Bind a driver, or (None) the one that the kernel chooses.
+
+    A function that the driver does not take keeps its former one.
+    """
     if driver is None:
         alias = read_text(device(address, "modalias"))
         if alias:

@@ -11,21 +11,21 @@ version_added: 0.1.0
 short_description: Divide PCI devices into SR-IOV virtual functions
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Lets the devices' own driver make virtual functions, now and, by a rule of udev, at each boot. The kernel binds no driver to them by
+  - Lets the devices' own driver make virtual functions, now and, by a udev rule, at each boot. The kernel binds no driver to them by
     itself, so that they wait for M(deephdc.accelerators.pci_driver_override) or C(driverctl).
-  - Devices that the module divided earlier and that are not named any more are made whole again. Virtual functions that somebody else
-    made stay as they are.
-  - Another number means that all virtual functions of the device go first; that is refused while one of them is in use.
+  - Devices that the module divided earlier and that O(functions) no longer has are made whole again. Virtual functions that were made in
+    another way stay as they are.
+  - To change the number, all virtual functions of the device are removed first. The module fails if one of them is in use.
 attributes:
   check_mode:
     description: Predicts the change without making it.
     support: full
   diff_mode:
-    description: Shows the rules of udev.
+    description: Shows the udev rules.
     support: full
 options:
   functions:
-    description: The physical functions that shall be divided; no others are left so.
+    description: The physical functions to divide. Others that this module divided are made whole again.
     type: list
     elements: dict
     default: []
@@ -43,7 +43,7 @@ options:
         type: str
         required: true
       count:
-        description: How many virtual functions it shall have, 1 or more.
+        description: How many virtual functions to make, 1 or more.
         type: int
         required: true
 seealso:
@@ -55,7 +55,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Have four virtual functions of one GPU
+- name: Divide one GPU into four virtual functions
   deephdc.accelerators.pci_virtual_functions:
     functions:
       - {address: "0000:41:00.0", vendor_id: "8086", device_id: 56c0, count: 4}

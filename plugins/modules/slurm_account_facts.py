@@ -11,7 +11,7 @@ version_added: 0.1.0
 short_description: Read SLURM's accounts, users, QOS and limits
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads what slurmdbd has in the form in which a policy declares it, so that a site with a cluster can begin its policy with it.
+  - Reads what slurmdbd has, and returns it in the form of a policy. A site that has a cluster already can begin its policy with it.
     M(deephdc.accelerators.slurm_policy) with this policy changes nothing.
   - Settings that a policy can't declare are left out. Runs on the controller, as root.
 extends_documentation_fragment: deephdc.accelerators.reads
@@ -25,7 +25,7 @@ options:
     type: str
     required: true
   usage:
-    description: Read what accounts and users have used, from slurmctld.
+    description: Also read what accounts and users have used, from slurmctld.
     type: bool
     default: false
 seealso:
@@ -33,11 +33,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Read what there is
+- name: Read the present accounts
   deephdc.accelerators.slurm_account_facts:
     cluster: demo
 
-- name: Begin a policy with it
+- name: Write them to a file as the beginning of a policy
   ansible.builtin.copy:
     content: "{{ ansible_facts.slurm_accounts.policy | to_nice_yaml }}"
     dest: policy.yml
@@ -81,7 +81,10 @@ COLUMNS = "Account,User,EffectvUsage,FairShare,GrpTRESRaw"
 
 
 def usage_of(output: str) -> list[dict[str, t.Any]]:
-    """What `sshare --parsable2` printed. GrpTRESRaw is in minutes and decays with PriorityDecayHalfLife."""
+    """What `sshare --parsable2` printed.
+
+    GrpTRESRaw is in minutes and decays with PriorityDecayHalfLife.
+    """
     found = []
     for line in output.splitlines():
         if line.count("|") != 4:

@@ -11,10 +11,11 @@ version_added: 0.1.0
 short_description: Back up SLURM's accounting database, state and configuration
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Writes a verified dump of the accounting database (on the host of slurmdbd), and a consistent copy of slurmctld's state and
-    of C(/etc/slurm) (on a controller) into a new directory that only root can read. Daemons and jobs go on.
+  - On the host of slurmdbd, writes a verified dump of the accounting database. On a controller, writes a consistent copy of slurmctld's
+    state and of C(/etc/slurm). Daemons and jobs go on.
+  - The backup is a new directory that only root can read.
   - A dump counts only if it was written to its end and each table has as many rows as the database. The directory gets its
-    name when everything in it was verified, so an incomplete backup is never taken for one.
+    final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 attributes:
   check_mode:
     description: Predicts the backup without making it.
@@ -24,11 +25,11 @@ attributes:
     support: none
 options:
   directory:
-    description: Where the backups are.
+    description: Directory that holds all backups.
     type: path
     required: true
   name:
-    description: Name of the new one, beginning with its time. If there is one of that name, nothing is done.
+    description: Name of the new backup, beginning with its time. If there is a backup of that name, nothing is done.
     type: str
     required: true
   database:
@@ -134,7 +135,10 @@ def dump(module: AnsibleModule, directory: str) -> dict[str, int]:
 
 
 def top_level(directory: str) -> dict[str, tuple[int, int, int]]:
-    """What tells that a file was replaced or written; controllers write their heartbeat all the time, and nothing reads an old one."""
+    """What shows that a file was replaced or written.
+
+    The heartbeat is left out: controllers write it all the time, and nothing reads an old one.
+    """
     found = {}
     for entry in os.scandir(directory):
         if entry.is_file(follow_symlinks=False) and not entry.name.startswith("heartbeat"):
@@ -155,7 +159,10 @@ def copy_top_level(source: str, copy: str) -> bool:
 
 
 def copy_state(source: str, copy: str) -> None:
-    """Copy the state as it was at one moment, then the jobs' scripts: superfluous ones do no harm, missing ones would."""
+    """Copy the state as it was at one moment, then the jobs' scripts.
+
+    In this order, as superfluous scripts do no harm, and missing ones would.
+    """
     for _try in range(TRIES):
         shutil.rmtree(copy, ignore_errors=True)
         os.mkdir(copy, 0o700)
@@ -170,7 +177,10 @@ def copy_state(source: str, copy: str) -> None:
 
 
 def copy_scripts(source: str, target: str) -> None:
-    """Copy the directories of jobs; what belongs to a job that ends meanwhile is left out."""
+    """Copy the directories of jobs.
+
+    What belongs to a job that ends meanwhile is left out.
+    """
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
@@ -185,7 +195,10 @@ def copy_scripts(source: str, target: str) -> None:
 
 
 def archive(path: str, members: dict[str, str]) -> None:
-    """A compressed archive of what exists of the members, path on the host to name in the archive."""
+    """Write a compressed archive of the members that exist.
+
+    :param members: path on the host to name in the archive.
+    """
     with tarfile.open(path, "w:gz", compresslevel=1) as tar:
         for source, name in members.items():
             if os.path.exists(source):

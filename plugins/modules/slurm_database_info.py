@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read which clusters SLURM's accounting database knows, and how many jobs each has run."""
+"""Read which clusters SLURM's accounting database knows, and their jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ short_description: Read which clusters SLURM's accounting database knows, and ho
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Asks the database that C(slurmdbd.conf) names, on the host of slurmdbd and as root. slurmdbd need not run.
-  - A run compares it with the state that the controllers have, so that no cluster begins again with job 1.
+  - The role slurm_cluster compares the result with the state that the controllers have, so that no cluster begins again with job 1.
 extends_documentation_fragment: deephdc.accelerators.reads
 options: {}
 seealso:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_gpu_probe
 version_added: 0.1.0
-short_description: Prove by jobs that each gets its GPU and no other
+short_description: Run jobs to prove that each gets its GPU and no other
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Runs a job of a few milliseconds for each probe and checks what it printed, not only that it ended well.
@@ -23,7 +23,7 @@ attributes:
     support: none
 options:
   probes:
-    description: The jobs.
+    description: The jobs to run.
     type: list
     elements: dict
     required: true
@@ -33,17 +33,17 @@ options:
         type: str
         required: true
       gres_type:
-        description: Type of the GPU to ask for; none at all without it.
+        description: Type of the GPU to ask for. Without it, the job asks for no GPU.
         type: str
       exclude:
-        description: Host list of nodes that the job shall not be given.
+        description: Host list of nodes that the job must not run on.
         type: str
   devices:
-    description: The devices of each node as the filters know them, node name to a list of C(gres_type) and C(files).
+    description: The devices of each node, by node name. Each device has C(gres_type) and C(files), as in the plan of the filters.
     type: dict
     required: true
   away:
-    description: Names of nodes that no job shall be given, because they are known to be gone before SLURM knows it.
+    description: Names of nodes that no job may run on, because they are known to be gone before SLURM knows it.
     type: list
     elements: str
     default: []
@@ -73,7 +73,7 @@ proved:
   returned: always
   sample: ["gpu: a100 on gpu1: /dev/nvidia0 opens, 1 other is denied"]
 busy:
-  description: Probes that found no free node in time.
+  description: Probes that found no free node in time, one line each.
   type: list
   elements: str
   returned: always

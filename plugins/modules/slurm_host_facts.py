@@ -13,7 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads CPUs, memory, network and distribution as M(ansible.builtin.setup) does, SLURM's packages as
     M(deephdc.accelerators.slurm_packages_facts) does, and accelerators as M(deephdc.accelerators.gpu_facts) does.
-  - It is one execution of a module instead of three, each of which costs more than what it reads.
+  - It is one module execution instead of three, because starting a module takes longer than reading the facts.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
   facts:
@@ -42,7 +42,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 names:
-  description: Every package that is whole on this host, of whatever source. No fact, because a cached one could be out of date.
+  description: Every package that is completely installed on this host, from any source. Not a fact, as a cached one could be out of date.
   type: list
   elements: str
   returned: always
@@ -50,17 +50,17 @@ names:
 chosen:
   description:
     - Whether this host has the files by which the role slurm_packages lets apt take SLURM from another suite.
-    - No fact, for the same reason.
+    - Not a fact, for the same reason.
   type: bool
   returned: always
 distribution_python:
   description:
-    - Whether Ansible's interpreter there sees the Python packages of the distribution.
-    - That of a virtual environment does not.
+    - Whether Ansible's Python interpreter on the host sees the Python packages of the distribution.
+    - An interpreter in a virtual environment does not.
   type: bool
   returned: always
 operator:
-  description: Number of the user that Ansible logs in as, where it became root by sudo; else that of the user that runs this.
+  description: Number of the user that Ansible logs in as, if it became root by sudo. Otherwise that of the user that runs the module.
   type: str
   returned: always
   sample: "1000"

@@ -8,15 +8,15 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_node_drain
 version_added: 0.1.0
-short_description: Drain or resume SLURM nodes as a person asks for
+short_description: Drain SLURM nodes and wait for their jobs, or resume them
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Drains nodes with a reason and waits for their jobs, or resumes nodes where that is possible.
     Runs on a host with SLURM's commands, as root.
-  - No job is ended. Running ones go on, also after the wait.
+  - No job is ended. Running jobs go on, also after the wait.
 attributes:
   check_mode:
-    description: Predicts which nodes would be drained or resumed, and tells their jobs without waiting for them.
+    description: Predicts which nodes would be drained or resumed, and returns their jobs without waiting for them.
     support: full
   diff_mode:
     description: Shows state and reason of each node that changes.
@@ -29,28 +29,28 @@ options:
     required: true
   state:
     description:
-      - V(drained) nodes take no new jobs. One that is drained already keeps its reason.
-      - V(resumed) nodes take jobs again. One that can't be resumed is named in RV(left) with the cause.
+      - V(drained) nodes take no new jobs. A node that is drained already keeps its reason.
+      - V(resumed) nodes take jobs again. A node that can't be resumed is named in RV(left) with the cause.
     type: str
     choices: [drained, resumed]
     required: true
   reason:
     description:
       - Why they are drained, one line. Needed for V(drained).
-      - With V(state=resumed), nodes that are away for another reason stay so, and are named in RV(kept).
+      - With O(state=resumed), nodes that are drained for another reason stay drained, and are named in RV(kept).
     type: str
   wait:
     description:
       - Seconds to wait until no job is on the drained nodes; 0 does not wait.
-      - With V(state=resumed), until the controller hears of the nodes, as after a reboot.
+      - With O(state=resumed), seconds to wait until the nodes register with the controller, as after a reboot.
     type: float
     default: 0.0
   unfit:
-    description: Names of nodes that must not be resumed, to the cause.
+    description: Nodes that must not be resumed, and the cause for each name.
     type: dict
     default: {}
   ignore_unknown:
-    description: Pass over nodes that the controller does not know, as those that are removed already.
+    description: Skip nodes that the controller does not know, such as nodes that are removed already.
     type: bool
     default: false
 seealso:
@@ -58,19 +58,19 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Take two nodes away for an hour's work, and wait up to ten minutes for their jobs
+- name: Drain two nodes for maintenance, and wait up to ten minutes for their jobs
   deephdc.accelerators.slurm_node_drain:
     nodes: [gpu1, gpu2]
     state: drained
     reason: new power supply
     wait: 600
 
-- name: Bring them back
+- name: Resume both nodes
   deephdc.accelerators.slurm_node_drain:
     nodes: [gpu1, gpu2]
     state: resumed
 
-- name: Bring them back after a reboot, unless somebody drained them for another reason
+- name: Resume both nodes after a reboot, unless they are drained for another reason
   deephdc.accelerators.slurm_node_drain:
     nodes: [gpu1, gpu2]
     state: resumed
@@ -86,7 +86,7 @@ changed_nodes:
   returned: always
   sample: [gpu1]
 kept:
-  description: One sentence for each node that stays drained for a reason of its own.
+  description: One sentence for each node that stays drained for another reason.
   type: list
   elements: str
   returned: always
@@ -97,7 +97,7 @@ left:
   elements: str
   returned: always
 jobs:
-  description: Jobs on the drained nodes, after the wait. C(end) is when their time limit is over, on the controller's clock.
+  description: Jobs on the drained nodes, after the wait. C(end) is when the job's time limit ends, on the controller's clock.
   type: list
   elements: dict
   returned: always
@@ -109,7 +109,7 @@ told:
   returned: always
   sample: ["job 17 of ada on gpu1 until 2026-11-21T17:06:17 at the latest"]
 nodes:
-  description: State and reason of each of the nodes, as C(scontrol show nodes) has them.
+  description: State and reason of each of the nodes, as C(scontrol show nodes) prints them.
   type: dict
   returned: always
   sample: {"gpu1": {"state": "IDLE+DRAIN", "reason": "new power supply"}}

@@ -11,10 +11,10 @@ version_added: 0.1.0
 short_description: Drain unfit SLURM nodes and resume recovered ones
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Drains nodes whose hardware differs from the configuration, with a reason that names the device, and resumes nodes
+  - Drains nodes whose hardware differs from the configuration, with a reason that names the device. Resumes nodes
     that were drained for such a reason once they are fit again. Runs on a host with SLURM's commands, as root.
-  - Resumes nodes that SLURM took for down because they did not answer, as it does not ask such a node again.
-  - A node that a person drained, or that SLURM drained for another cause, stays as it is.
+  - Resumes nodes that SLURM set down because they did not answer, as SLURM does not resume such a node by itself.
+  - A node that an administrator drained, or that SLURM drained for another cause, stays as it is.
 attributes:
   check_mode:
     description: Predicts which nodes would be drained and resumed. Does nothing where SLURM is not installed or not configured yet.
@@ -24,7 +24,7 @@ attributes:
     support: full
 options:
   unfit:
-    description: Node names to reasons. A node that is drained already keeps its reason.
+    description: Nodes to drain, and the reason for each name. A node that is drained already keeps its reason.
     type: dict
     default: {}
   fit:
@@ -33,7 +33,7 @@ options:
     elements: str
     default: []
   registered_within:
-    description: Seconds that the nodes of O(fit) get to register with the controller.
+    description: Seconds to wait until the nodes of O(fit) register with the controller.
     type: float
     default: 0.0
 seealso:
@@ -41,7 +41,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Take away a node that lost a GPU
+- name: Drain a node that lost a GPU
   deephdc.accelerators.slurm_node_health:
     unfit:
       gpu1: "a100 at 0000:41:00.0 (/dev/nvidia1) is missing"

@@ -11,8 +11,8 @@ version_added: 0.1.0
 short_description: Read which release of SLURM a host has or would get
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads the installed packages of SLURM, and on demand the version that apt would install.
-    Works on hosts whose packages are dpkg's; on others nothing is installed.
+  - Reads the installed packages of SLURM, and with O(candidate) the version that apt would install.
+    Works on hosts with dpkg. On other hosts it returns that nothing is installed.
 extends_documentation_fragment: deephdc.accelerators.reads
 attributes:
   facts:
@@ -20,19 +20,19 @@ attributes:
     support: full
 options:
   candidate:
-    description: Whether to read the version that apt would install too.
+    description: Whether to read also the version that apt would install.
     type: bool
     default: false
   suite:
     description:
-      - Suite that SLURM comes from where that is not the host's own release.
-      - What SLURM's packages need of it beside themselves is read too.
+      - Suite that SLURM comes from, if that is not the host's own release.
+      - The module also reads which other packages SLURM's packages need from it.
     type: str
     default: ""
   sources:
     description:
-      - Text of an apt sources file. The candidate is then the newest version that its archive has, which is read into a
-        directory of its own, so that nothing on the host changes.
+      - Text of an apt sources file. The candidate is then the newest version in its archive. The archive's index is read into a
+        separate directory, so that nothing on the host changes.
     type: str
     default: ""
 """
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 names:
-  description: Every package that is whole on this host, of whatever source. No fact, because a cached one could be out of date.
+  description: Every package that is completely installed on this host, from any source. Not a fact, as a cached one could be out of date.
   type: list
   elements: str
   returned: always
@@ -53,7 +53,7 @@ names:
 chosen:
   description:
     - Whether this host has the files by which the role slurm_packages lets apt take SLURM from another suite.
-    - No fact, for the same reason.
+    - Not a fact, for the same reason.
   type: bool
   returned: always
 ansible_facts:
@@ -66,7 +66,7 @@ ansible_facts:
       type: dict
       contains:
         release:
-          description: Major release of the installed packages, empty where none is installed. The oldest, where an installation broke off.
+          description: Major release of the installed packages, empty if none is installed. The oldest, if an installation was interrupted.
           type: str
           sample: "24.11"
         installed:
@@ -77,20 +77,20 @@ ansible_facts:
           description: Whether dpkg was interrupted; C(dpkg --configure -a) completes its work.
           type: bool
         stale:
-          description: Daemons among them that do not run, or run a program that was replaced on disk.
+          description: Installed daemons that do not run, or that run a program that was replaced on disk.
           type: list
           elements: str
           sample: [slurmd]
         needs:
-          description: Other packages that SLURM's need from O(suite), as the host's own release has older ones, with their versions.
+          description: Other packages that SLURM's packages need from O(suite), because those of the host's own release are too old.
           type: list
           elements: str
           sample: [libhwloc15=2.15.0-2]
         archive:
-          description: Address of the archive that the host has its distribution from, empty where that is not known.
+          description: Address of the archive that the host gets its distribution from, empty if that is not known.
           type: str
         candidate:
-          description: The version that apt would install, empty where there is none or none was asked for.
+          description: The version that apt would install, empty if there is none or without O(candidate).
           type: str
           sample: "26.05.5-1"
 """

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bring accounts, users, QOS and limits of a SLURM cluster to what a site declares."""
+"""Reconcile a SLURM cluster's accounts, users, QOS and limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads everything from slurmdbd once, then adds what is declared and missing and changes what differs, many names per command.
     Runs on the controller, as root.
-  - What is not declared stays as it is and is told, unless O(purge) is set.
-  - Every declared QOS, and the QOS V(normal), gets the flag V(DenyOnLimit) unless it declares its flags - a request that exceeds
-    a limit by itself is then refused at submission.
-  - SLURM keeps names in small letters, so letter case makes no difference.
+  - Anything not declared is left unchanged and reported in RV(undeclared), unless O(purge) is set.
+  - Every declared QOS, and the QOS V(normal), gets the flag V(DenyOnLimit) unless it declares its flags. With this flag, SLURM refuses a
+    request that exceeds a limit by itself at submission.
+  - SLURM keeps names in lower case, so letter case makes no difference.
 attributes:
   check_mode:
-    description: Predicts every change. Where SLURM is not installed or not configured yet, everything.
+    description: Predicts every change. If SLURM is not installed or not configured yet, it predicts that everything is added.
     support: full
   diff_mode:
     description: Shows what is set before and after, in the words of sacctmgr.
@@ -31,7 +31,7 @@ options:
     required: true
   policy:
     description:
-      - The policy, with the keys V(accounts), V(qos) and V(partitions). What they may have is described in docs/slurm_policy.md.
+      - The policy, with the keys V(accounts), V(qos) and V(partitions). docs/slurm_policy.md describes their keys.
       - A policy with a mistake is refused before slurmdbd is asked anything. V(partitions) is checked and otherwise not used here.
     type: dict
     default: {}
@@ -65,13 +65,13 @@ added:
   returned: always
   sample: ["account physics", "user alice in physics"]
 updated:
-  description: What got other settings.
+  description: What was changed, or would be in check mode.
   type: list
   elements: str
   returned: always
   sample: ["QOS long"]
 removed:
-  description: What was removed, with O(purge).
+  description: What was removed by O(purge), or would be in check mode.
   type: list
   elements: str
   returned: always
@@ -82,13 +82,13 @@ kept:
   returned: always
   sample: ["account old: jobs in it are pending or running"]
 closed:
-  description: What was not removed and takes no new job from now on (its C(GrpSubmitJobs) is 0), so that it can be removed later.
+  description: What was not removed yet, but takes no new jobs (its C(GrpSubmitJobs) is 0), so that it can be removed later.
   type: list
   elements: str
   returned: always
   sample: ["user bob in physics"]
 undeclared:
-  description: What there is and the policy does not name; for something it names, the settings it does not.
+  description: What exists and the policy does not name, and settings that the policy does not name of something that it names.
   type: list
   elements: str
   returned: always
@@ -105,7 +105,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.associ
 
 
 def jobs(module: AnsibleModule) -> list[Job] | None:
-    """The jobs that have not ended, None where the controller does not tell."""
+    """The jobs that have not ended, None if the controller does not answer."""
     code, out, _err = module.run_command(["squeue", "--noheader", "--all", "--format=%a|%u|%q"])
     return [Job(*line.split("|")) for line in out.splitlines() if line.count("|") == 2] if code == 0 else None
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read what a SLURM controller keeps: the record of accelerators and slurmctld's state."""
+"""Read a SLURM controller's record of accelerators and slurmctld's state."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ version_added: 0.1.0
 short_description: Read which accelerators a SLURM controller promises, which nodes are busy, and where slurmctld's state is
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads the record that the role slurm_cluster keeps on the controller, the accelerators of every node as they were
-    configured last. A device that is in it and not in the facts was lost.
+  - Reads the record that the role slurm_cluster keeps on the controller. It has the accelerators of every node as they were
+    configured last. A device that is in the record and not in the node's facts was lost.
   - Looks at the directory in which slurmctld keeps its state, and at the one that its present configuration names.
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
   path:
-    description: The record.
+    description: Path of the record.
     type: path
     default: /var/lib/deephdc/slurm_accelerators
   state_directory:
-    description: Where slurmctld shall keep its state.
+    description: Directory in which slurmctld must keep its state.
     type: path
     default: /var/lib/slurm/slurmctld
   conf:
@@ -39,7 +39,7 @@ options:
   user:
     description:
       - The user that slurmctld runs as.
-      - The directories are looked at as that user, since root may be nobody on a shared file system.
+      - The directories are read as that user, because a shared file system may map root to the user C(nobody).
     type: str
     default: slurm
 """
@@ -67,8 +67,8 @@ partitions:
   sample: [batch]
 jobs:
   description:
-    - Pending and running jobs by partition (C(partitions)) and running ones by node (C(nodes)), each with their number (C(count)) and a few
-      of them in words (C(some)). None where slurmctld does not answer.
+    - Pending and running jobs by partition (C(partitions)) and running jobs by node (C(nodes)), each with their number (C(count)) and a few
+      of them in words (C(some)). V(null) if slurmctld does not answer.
   type: dict
   returned: always
   sample: {"partitions": {"batch": {"count": 1, "some": ["17 of alice"]}}, "nodes": {"gpu1": {"count": 1, "some": ["17 of alice"]}}}
@@ -78,9 +78,9 @@ recorded_at:
   returned: always
 state:
   description:
-    - Whether slurmctld runs (C(runs)) and its directory has a state (C(has_state)), where that was copied from (C(copied_from)),
-      who else owns the directory (C(foreign)), how much is free there (C(free_mib)).
-    - The directory of the present configuration (C(former)), which state it has (C(former_is)) and its size (C(former_mib)).
+    - Whether slurmctld runs (C(runs)). Whether its directory has a state (C(has_state)), and where that was copied from (C(copied_from)).
+    - Which other user owns the directory (C(foreign)), and the free space there in MiB (C(free_mib)).
+    - The directory of the present configuration (C(former)), which state it has (C(former_is)) and its size in MiB (C(former_mib)).
     - With which directory slurmctld was started last (C(started_with)), and to which host the state was moved (C(moved_to)).
   type: dict
   returned: always
@@ -126,7 +126,7 @@ def main() -> None:
     path = module.params["path"]
     record, recorded_at = "", 0.0
     if os.path.exists(path):
-        # A damaged one is told by the plan, in one sentence.
+        # The plan reports a damaged record, in one sentence.
         with open(path, encoding="utf-8", errors="replace") as file:
             record = file.read()
         recorded_at = os.stat(path).st_mtime

@@ -8,21 +8,22 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_restore
 version_added: 0.1.0
-short_description: Bring SLURM's accounting database, state and configuration back from a backup
+short_description: Restore SLURM's accounting database, state and configuration from a backup
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Checks a backup that M(deephdc.accelerators.slurm_backup) made and brings it back on a host whose SLURM is installed and does not
-    run; units that run are stopped first.
-  - Refuses a backup that is damaged or that the installed SLURM can't take over, and refuses to replace a database that has jobs or
-    a state that is there, also one that an earlier run restored and that SLURM has changed since.
-  - What was restored is noted in C(/var/lib/deephdc/slurm_restored), so that a run that was killed goes on, and what is there still as it
-    was restored is not restored again.
+  - Checks a backup that M(deephdc.accelerators.slurm_backup) made and restores it on a host on which SLURM is installed. Running units
+    are stopped first.
+  - Refuses a backup that is damaged or that the installed SLURM can't read.
+  - Without O(overwrite), refuses to replace a database that has jobs, or an existing state. This is also so if an earlier run restored
+    them and SLURM has changed them since.
+  - What was restored is recorded in C(/var/lib/deephdc/slurm_restored). So a run that was killed can be continued, and what did not
+    change since it was restored is not restored again.
 attributes:
   check_mode:
     description: Checks the backup and predicts whether it would be restored.
     support: full
   diff_mode:
-    description: Not needed.
+    description: Not needed, the result names what was restored.
     support: none
 options:
   path:
@@ -34,7 +35,7 @@ options:
     type: bool
     default: false
   state:
-    description: Whether to restore slurmctld's state, and the files in C(/etc/slurm) that are not there.
+    description: Whether to restore slurmctld's state, and the files of C(/etc/slurm) that are missing.
     type: bool
     default: false
   state_directory:
@@ -42,29 +43,29 @@ options:
     type: path
     default: /var/lib/slurm/slurmctld
   version:
-    description: The SLURM that shall go on with it, a version or a major release.
+    description: The SLURM that will run with the restored data, a version or a major release.
     type: str
     required: true
   overwrite:
     description:
-      - Replace a database that has jobs, or a state that is there. The former state is kept in a directory C(before-restore-TIME)
-        below it; the former database is lost.
+      - Replace a database that has jobs, or an existing state. The former state is kept in a directory C(before-restore-TIME)
+        below it. The former database is lost.
     type: bool
     default: false
   once:
-    description: Do not restore a backup again that was restored here, also where SLURM has worked with it since.
+    description: Do not restore a backup a second time on this host, even if SLURM has changed the data since.
     type: bool
     default: false
   resume:
     description:
-      - Parts of which a killed run has restored some, as an earlier call with O(only_check) returned them in RV(begun).
-      - They may be replaced although something was started since.
+      - Parts that a killed run has begun to restore, as an earlier call with O(only_check) returned them in RV(begun).
+      - They may be replaced although a daemon was started since.
     type: list
     elements: str
     choices: [database, state]
     default: []
   only_check:
-    description: Check the backup and what is there, restore nothing.
+    description: Check the backup and the host, restore nothing.
     type: bool
     default: false
 seealso:
@@ -72,7 +73,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Bring a cluster back on an empty host
+- name: Restore a cluster on an empty host
   deephdc.accelerators.slurm_restore:
     path: /var/backups/slurm/20261121T150000Z
     database: true
@@ -88,7 +89,7 @@ restored:
   returned: always
   sample: [database, state]
 begun:
-  description: What a killed run of this backup has begun to restore, and nothing has worked with since.
+  description: Parts that a killed run with this backup has begun to restore, and that no daemon has used since.
   type: list
   elements: str
   returned: always
@@ -141,7 +142,10 @@ def note(part: str, identity: str, was: str) -> None:
 
 
 def stop(module: AnsibleModule, unit: str) -> None:
-    """Stop a unit; raises ValueError where it goes on, as nothing may write while its files are replaced."""
+    """Stop a unit, as nothing may write while its files are replaced.
+
+    :raises ValueError: it does not stop.
+    """
     if module.run_command(["systemctl", "cat", unit])[0] != 0:
         return
     code, _out, err = module.run_command(["systemctl", "stop", unit])
@@ -199,7 +203,7 @@ class Part:
         raise NotImplementedError
 
     def restore_noted(self) -> None:
-        """Restore, and note first that it is under way and then what it was when it was done."""
+        """Restore a part, and record that it is under way, then what it was."""
         stop(self.module, self.unit)
         # Asked again, as MariaDB may have been down when the run was checked.
         if not self.confirmed() and self.loss():

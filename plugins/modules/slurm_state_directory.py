@@ -1,20 +1,20 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Make the directory of slurmctld's state, see that controllers share it, copy a state into it."""
+"""Make the directory of slurmctld's state and check that controllers share it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_state_directory
 version_added: 0.1.0
-short_description: Make the directory of slurmctld's state and see that controllers share it
+short_description: Make the directory of slurmctld's state and check that controllers share it
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Makes the directory (C(StateSaveLocation)), for slurmctld's user alone, and sees that this user can write there.
-  - Sees that several controllers share it, by a token that one of them writes and the others read.
-  - Copies a state from another directory. Nothing is ever removed but what an earlier copy by this module left.
-  - Directories are used as slurmctld's user, since root may be nobody on a shared file system.
+  - Makes the directory (C(StateSaveLocation)), for slurmctld's user alone, and checks that this user can write there.
+  - Checks that several controllers share it, by a token that one of them writes and the others read.
+  - Copies a state from another directory. Nothing is ever removed except what an unfinished copy by this module left.
+  - Directories are used as slurmctld's user, because a shared file system may map root to the user C(nobody).
 attributes:
   check_mode:
     description: Predicts whether the directory would be made or changed; writes no token and copies nothing.
@@ -24,7 +24,7 @@ attributes:
     support: full
 options:
   path:
-    description: The directory, of an absolute path.
+    description: Absolute path of the directory.
     type: path
     required: true
   user:
@@ -32,7 +32,7 @@ options:
     type: str
     default: slurm
   token:
-    description: What one controller writes and the others must find there; empty where there is only one.
+    description: Text that one controller writes and the others must find there. Empty if there is only one controller.
     type: str
     default: ""
   token_of:
@@ -40,12 +40,12 @@ options:
     type: str
     default: ""
   patience:
-    description: Seconds that a file system gets to show here what another host wrote.
+    description: Seconds to wait until the file system shows here what another host wrote.
     type: float
     default: 10.0
   copy_from:
     description:
-      - Directory whose state is copied here. slurmctld must not run meanwhile, and this directory must have no state but an unfinished copy
+      - Directory whose state is copied to O(path). slurmctld must not run meanwhile. O(path) must have no state, except an unfinished copy
         by this module.
     type: path
 seealso:
@@ -53,7 +53,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: See that both controllers share the directory
+- name: Check that both controllers share the directory
   deephdc.accelerators.slurm_state_directory:
     path: /srv/slurm/state
     token: "{{ token_of_this_run }}"
@@ -104,7 +104,10 @@ def make(path: str, user: str, entry: pwd.struct_passwd) -> None:
 
 
 def write(path: str, name: str, text: str) -> None:
-    """Write a file as a running slurmctld would; it also tells a full or read-only file system."""
+    """Write a file as a running slurmctld would.
+
+    This also shows a full or read-only file system.
+    """
     try:
         with open(os.path.join(path, name), "w", encoding="utf-8") as file:
             file.write(text)

@@ -8,12 +8,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: subordinate_ids
 version_added: 0.1.0
-short_description: Give users ids for the users inside of their containers
+short_description: Give users subordinate ids for rootless containers
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Adds a range of ids per user to C(/etc/subuid) and C(/etc/subgid), which rootless containers need.
   - A user's range follows from the user's id alone, so each host of a cluster gives the same one, and no two users share one.
-  - Only ever adds. A user who has a range, such as one from C(useradd), keeps it, because the files of existing containers belong to it.
+  - The module only adds ranges. A user who has a range, such as one from C(useradd), keeps it, because the files of existing containers
+    belong to it.
 attributes:
   check_mode:
     description: Predicts the change without making it.
@@ -23,7 +24,7 @@ attributes:
     support: full
 options:
   users:
-    description: Names of users whom the host knows.
+    description: Names of users that exist on the host.
     type: list
     elements: str
     required: true
@@ -50,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ranges:
-  description: The range of each user as the rule has it, whether or not the user had another one before.
+  description: The range of each user as computed from the id, even if the user keeps another one from before.
   type: dict
   returned: always
   sample: {"ada": "765601536-765667071"}

@@ -11,12 +11,12 @@ version_added: 0.1.0
 short_description: Keep a systemd unit running on its newest configuration
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Starts the unit if it does not run, and restarts it if what it runs with is not what lies on disk.
-    A handler is lost when a run is killed between the change and the restart; this comparison is not.
-  - A unit is stale when one of O(files) was modified after its main process had started, when one of O(copies) has
-    another content than it should, or when the program on disk was replaced (a package upgrade).
+  - Starts the unit if it does not run, and restarts it if its files on disk are newer than what it runs with.
+    A handler is lost when a run is killed between the change and the restart. This comparison is not.
+  - A unit is stale if one of O(files) was modified after its main process started, or if one of O(copies) has wrong content.
+    It is also stale if the program on disk was replaced, as by a package upgrade.
   - Unit files that changed are loaded first, and the unit is enabled at boot.
-  - Of a unit without a process, such as a timer, only its unit files and those of what it starts are compared.
+  - For a unit without a process, such as a timer, only its unit files and those of the unit that it starts are compared.
 attributes:
   check_mode:
     description: Predicts whether the unit would be started or restarted. A unit that does not exist yet counts as stopped.
@@ -26,17 +26,17 @@ attributes:
     support: none
 options:
   name:
-    description: The unit, V(.service) may be left out.
+    description: Name of the unit. V(.service) may be left out.
     type: str
     required: true
   files:
-    description: What the unit reads at its start. Files that do not exist are passed over.
+    description: Files that the unit reads at its start. Files that do not exist are skipped.
     type: list
     elements: path
     default: []
   copies:
     description:
-      - Files the unit itself keeps as copies of what another host gave it, path to the SHA-256 (hexadecimal) each must have.
+      - Files that the unit itself keeps as copies of what another host sent it, and the SHA-256 (hexadecimal) that each path must have.
     type: dict
     default: {}
   settle:
@@ -46,21 +46,21 @@ options:
     default: 0.0
   ready:
     description:
-      - Command that succeeds once the unit serves. It is tried until it does, also when nothing had to be restarted,
-        as an earlier run may have been killed while it waited.
+      - Command that succeeds once the unit serves. It is tried until it does, even if nothing had to be restarted,
+        because an earlier run may have been killed while it waited.
     type: list
     elements: str
   reload:
     description:
-      - Whether the unit takes up changed O(files) when it is reloaded, so that it need not be restarted.
+      - Whether the unit reads changed O(files) when it is reloaded, so that it need not be restarted.
         A unit whose last reload failed is reloaded again.
     type: bool
     default: false
   log:
-    description: The unit's own log file; its last lines tell in an error message what the journal may not.
+    description: The unit's own log file. An error message quotes its last lines, as the journal may not have the cause.
     type: path
   ready_timeout:
-    description: Seconds until the unit must be ready.
+    description: Seconds in which the unit must be ready.
     type: float
     default: 60.0
 seealso:
@@ -89,7 +89,7 @@ name:
   returned: success
   sample: slurmctld
 action:
-  description: What was done, or would be in check mode.
+  description: What was done, or would be in check mode. V(start), V(restart), V(reload), V(enable) or V(none).
   type: str
   returned: always
   sample: restart
@@ -127,7 +127,10 @@ def show(module: AnsibleModule, unit: str) -> dict[str, str]:
 
 
 def unread(unit: str, state: dict[str, str]) -> bool:
-    """Whether systemd has not read the unit's files. It does not notice the first drop-in of a unit that it knows already."""
+    """Whether systemd has not read the unit's files.
+
+    It does not notice the first drop-in of a unit that it knows already.
+    """
     name = unit if "." in unit else f"{unit}.service"
     known = state.get("DropInPaths", "").split()
     dropins = glob.glob(f"{UNIT_FILES}/{name}.d/*.conf")
@@ -158,7 +161,7 @@ def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
 
 
 def read_its_files(state: dict[str, str], by_reload: bool) -> float:
-    """When a running unit read its files; told by the monotonic clock, so a stepped clock moves it with the files' clock."""
+    """When a running unit read its files, by the monotonic clock, so a stepped clock moves it with the files' clock."""
     moment = int(state["ExecMainStartTimestampMonotonic"])
     if by_reload and state.get("ReloadResult", "success") == "success":
         # The last change of state of a unit that runs was its start or the end of a reload.
@@ -180,7 +183,7 @@ def replaced(state: dict[str, str]) -> list[str]:
         if os.readlink(f"/proc/{state['ExecMainPID']}/exe").endswith(" (deleted)"):
             return ["its program was replaced on disk"]
     except (KeyError, OSError):
-        pass  # no main process, or one that just went: ActiveState tells
+        pass  # no main process, or one that just ended: ActiveState shows it
     return []
 
 
@@ -255,7 +258,10 @@ def main() -> None:
 
 
 def lives_on(module: AnsibleModule, unit: str) -> bool:
-    """Whether a unit that was just started still has the same process a second later: some answer before they fail."""
+    """Whether a started unit still has the same process a second later.
+
+    Some units answer before they fail.
+    """
     before = show(module, unit)["ExecMainPID"]
     time.sleep(1)
     state = show(module, unit)

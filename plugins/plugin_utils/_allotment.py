@@ -171,8 +171,10 @@ def owned(accelerators: t.Sequence[Accelerator], allotment: t.Any, name: str) ->
 
 
 def device_errors(host: str, accelerators: t.Sequence[Accelerator], allotment: t.Any, name: str) -> list[Finding]:
-    """What is wrong with a host's allotment, now that its devices are known: what is listed for the manager and not there, and a GPU in
-    one list with an instance of its own in another."""
+    """What is wrong with a host's allotment, now that its devices are known.
+
+    A device that is listed for the manager and is not there, and a GPU in one list with a MIG instance of it in another.
+    """
     try:
         mine = given_to(allotment, name) or []
         divided = divided_twice(host, accelerators, allotment)

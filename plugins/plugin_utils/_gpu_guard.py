@@ -22,7 +22,9 @@ class Guard(t.TypedDict):
 
 
 def guard(accelerators: t.Sequence[dict[str, t.Any]], allotment: t.Any) -> Guard:
-    """The device files that are not SLURM's, and those that are; nothing is closed on a host without SLURM.
+    """The device files that are not SLURM's, and those that are.
+
+    Nothing is closed on a host without SLURM.
 
     A file that a MIG instance of SLURM's needs, such as that of its whole GPU, stays open.
     """

@@ -50,7 +50,10 @@ def errors(
 
 
 def record(holder: str, managers: t.Mapping[str, str]) -> str:
-    """Write the text of a holder's file. managers: pending, held, kept or none by name of manager."""
+    """Write the text of a holder's file.
+
+    managers: pending, held, kept or none by name of manager.
+    """
     about = (
         "Made by deephdc.accelerators: the host is taken from its users, and not given back yet. The next run of the holder gives it back."
     )

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The managers that this collection knows. Each is registered by a file in its host role: roles/HOST_ROLE/meta/manager.yml.
+"""The managers that this collection knows.
+
+Each is registered by a file in its host role: roles/HOST_ROLE/meta/manager.yml.
 
 Every playbook reads this file. A manager that comes changes nothing here, so it concerns no host of another one.
 """
@@ -56,7 +58,7 @@ BY_NAME = {manager.name: manager for manager in MANAGERS}
 def owned_by_machines(accelerators: t.Sequence[t.Mapping[str, t.Any]], allotment: t.Any, host: str) -> tuple[list[str] | None, list[str]]:
     """The devices that a host's allotment gives to managers of virtual machines, and what is wrong with it, one sentence each.
 
-    The devices are None where nothing is allotted. A GPU with an instance that is listed, too, is nobody's until the list is corrected.
+    The devices are None if nothing is allotted. A GPU with an instance that is also listed belongs to no manager until that is corrected.
     """
     wrong = _allotment.host_errors(host, allotment, MANAGERS)
     if wrong:

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Variables that are almost one of this collection's: a misspelt name is ignored by Ansible, without a word."""
+"""Variables that are almost one of this collection's: a misspelt name is ignored by Ansible, without a warning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = (
     *("gpu_check_", "gpu_guard_", "gpu_hold_", "gpu_simulator_", "iam_accounts_", "oidc_proxy_", "pci_passthrough_", "tosca_site_"),
     *(prefix for manager in _managers.MANAGERS for prefix in manager.prefixes),
 )
-# Former names of variables: one that is still set would be ignored without a word.
+# Former names of variables: one that is still set would be ignored without a warning.
 RENAMED = {
     "slurm_login_gpus": "gpu_access_users",
     "slurm_login_devices": "gpu_access_devices",
@@ -30,7 +30,7 @@ RENAMED = {
     "pci_passthrough_drain_tasks": f"gpu_hold_tasks (not needed with {_managers.NAMES})",
     "pci_passthrough_resume_tasks": f"gpu_release_tasks (not needed with {_managers.NAMES})",
 }
-# Names of other projects all the same, here NVIDIA's DeepOps.
+# Names that look like ours and are other projects', here NVIDIA's DeepOps.
 OTHERS = frozenset(("slurm_cluster_install_cuda", "slurm_cluster_install_nvidia_driver", "slurm_cluster_install_openmpi"))
 NO_VARIABLE = "is no variable of deephdc.accelerators"
 OWN = "Name it in site_check_own if the site uses it itself."
@@ -83,7 +83,10 @@ def allowed(name: str, steps: t.Sequence[tuple[int, int]]) -> int:
 
 
 def nearest(name: str, names: t.Iterable[str], steps: t.Sequence[tuple[int, int]]) -> str:
-    """The name of the list that is nearest, empty where none is near. The first letter is seldom mistyped: docker_ is not udocker_."""
+    """The name of the list that is nearest, empty where none is near.
+
+    The first letter is seldom mistyped: docker_ is not udocker_.
+    """
     best, found = allowed(name, steps) + 1, ""
     for one in sorted(one for one in names if one[0] == name[0]):
         # Of three parts, two changes leave one as it is: most names need no closer look.

@@ -1,4 +1,4 @@
-"""Attacks that nobody thought of: hypothesis makes them, and makes one that comes through as small as it can.
+"""Generated attacks: hypothesis makes them, and makes one that comes through as small as it can.
 
 usage: generated.py FRONT [EXAMPLES]
 
@@ -68,7 +68,7 @@ count = 0
 
 
 def near(right: str) -> st.SearchStrategy[str]:
-    """Texts like the right one, never one that has it as a word of its own."""
+    """Texts like the right one, never one that has it as a separate word."""
     made = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
     changed = st.tuples(st.integers(0, len(right) - 1), st.sampled_from(PIECES)).map(
         lambda found: right[: found[0]] + found[1] + right[found[0] + 1 :]
@@ -107,7 +107,7 @@ def properties(front: Front) -> dict[str, t.Callable[..., None]]:
         st.one_of(st.integers(2**31, 2**53), near("never"), st.booleans(), st.lists(st.integers(), max_size=2)),
     )
     def no_token_of_another_time(door: str, name: str, value: t.Any) -> None:
-        # An expiry that is far away is none. Of nbf and iat, the front reads false, true and digits as text like numbers: long ago.
+        # An expiry that is far away counts as none. Of nbf and iat, the front reads false, true and digits as text like numbers: long ago.
         if isinstance(value, int) and (name == "exp") != isinstance(value, bool):
             value = {"at": value}
         if name != "exp" and isinstance(value, str) and value.isdigit():

@@ -30,7 +30,10 @@ class Answer(t.NamedTuple):
 
 
 class Browser:
-    """Cookies by host, one connection per host, redirects followed one by one; no script is run."""
+    """Cookies by host, one connection per host, redirects followed one by one.
+
+    No script is run.
+    """
 
     def __init__(self, accept: str = "text/html") -> None:
         self.cookies: dict[str, dict[str, str]] = {}

@@ -2,7 +2,7 @@
 
 usage: run.py FRONT [--only ID] [--json FILE]      FRONT: a name in fronts.yml
 
-The last line is `N attacks, M let in`. The exit status is 0 if it could be told, whatever M is.
+The last line is `N attacks, M let in`. The exit status is 0 if all attacks could be judged, whatever M is.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ class Front:
         return dict(browser.cookies[self.host])
 
     def opaque(self, data: dict[str, t.Any]) -> str:
-        """A token that the provider itself issued; only it can tell what it is worth."""
+        """A token that the provider itself issued.
+
+        Only the provider can say whether it is valid.
+        """
         resource, scope, user = data.get("audience", self.audience("opaque")), data.get("scope", "api:read"), data.get("user", "alice")
         key = (resource, scope, user + str(data.get("revoked", "")))
         if key not in self.opaque_tokens:
@@ -214,7 +217,7 @@ class Front:
         return re.sub(r"\{([a-z0-9 -]+)\}", fill, template)
 
     def state(self) -> str:
-        """The state of a login that has just been begun, by somebody else."""
+        """The state of a login that another user has just begun."""
         target = Browser().ask(self.own("web")).header("location")
         return urllib.parse.parse_qs(urllib.parse.urlsplit(target).query).get("state", ["x"])[0]
 
@@ -311,7 +314,7 @@ class Front:
         return bool(self.application.of(mark))
 
     def sent_away(self, reply: Reply, host: str) -> str:
-        """Where a browser would go, if that is none of the site's hosts."""
+        """Where a browser would go, if that is not one of the site's hosts."""
         targets = reply.headers("location") + [value.partition("=")[2] for value in reply.headers("refresh")]
         for target in targets:
             # As browsers read addresses.
@@ -364,7 +367,7 @@ class Front:
             return f"reached the application, which answered {reply.status}"
         if len(records) > 1:
             return "reached the application more than once"
-        # What every good request brings along is told once, and is no success of an attack.
+        # What every good request has is found out once, and is no success of an attack.
         return next((fault for fault in self.faults(records[0], attack) if fault not in self.usual.get(attack.door, [])), "")
 
     def faults(self, record: dict[str, str], attack: Attack) -> list[str]:
@@ -374,7 +377,7 @@ class Front:
         for line in re.split(r"\r\n|\r|\n", head)[1:]:
             name, _colon, value = line.partition(":")
             values.setdefault(name.strip().lower().replace("_", "-"), []).append(value.strip())
-            # A header that is meant for nobody may say what it likes.
+            # A header that no program reads may have any value.
             if EVIL in line.lower() and name.strip().lower() != "x-note":
                 found.append(f"reached the application with {line!r}")
         if EVIL in head.splitlines()[0].lower():
@@ -390,7 +393,7 @@ class Front:
         return found
 
     def baseline(self) -> None:
-        """A good request must be served at each door: attacks on a front that serves nobody would prove nothing."""
+        """A good request must be served at each door: attacks on a front that serves no request would prove nothing."""
         for number, name in enumerate(self.doors):
             data: dict[str, t.Any] = {"comes": {"web": "session", "opaque": "opaque"}.get(name, "token"), "expect": "clean"}
             attack = Attack("good", f"good{number}at{time.monotonic_ns()}", name, data, ())

@@ -1,4 +1,4 @@
-"""A client that sends exactly the bytes it is told to, and the application's view of what came through."""
+"""A client that sends exactly the given bytes, and the application's view of what came through."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ TRUST = ssl.create_default_context()
 
 
 def exchange(host: str, request: bytes, linger: float = 0.0) -> Reply:
-    """Send over a new TLS connection and read one answer; with linger, all that comes until nothing has come for so long."""
+    """Send over a new TLS connection and read one answer.
+
+    With linger, all that comes until nothing has come for so long.
+    """
     received = b""
     plain = socket.create_connection((host, 443), timeout=15)
     with TRUST.wrap_socket(plain, server_hostname=host) as connection, suppress(OSError):

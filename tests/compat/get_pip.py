@@ -1,6 +1,6 @@
 """Stand-in for the script with which ansible-test puts pip into its virtual environments.
 
-ansible-test downloads that script from a server of its own, unless it lies in ~/.ansible/test/cache. This one needs
+ansible-test downloads that script from its own server, unless it lies in ~/.ansible/test/cache. This one needs
 nothing but the package index that pip is configured with, and unpacks the wheel instead of installing it: ansible-test
 makes ten environments, and a second of pip's start-up in each is most of what a cold run costs.
 """

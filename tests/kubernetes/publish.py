@@ -119,7 +119,7 @@ def repository(directory: Path, programs: Path) -> None:
         "kubeadm": {f"{units}/kubelet.service.d/10-kubeadm.conf": DROP_IN},
     }
     for version, program in versions(programs).items():
-        # The program is a package of its own, as an upgrade replaces one command before the other.
+        # The program is a separate package, as an upgrade replaces one command before the other.
         shared, path = f"kubernetes-program-{version}", f"usr/lib/kubernetes-{version}"
         package(directory, Package(shared, version, DEPENDS, {}, {}, {path: program}))
         for name, files in units_of.items():

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's quick start, word for word, on an empty control node: the commands of its blocks, typed as a user types them.
 
-The way without Galaxy is what runs, as Galaxy answers to nobody here, and `git clone` is a copy of the working tree. The network
-ends before the deployment: the addresses of the example are nobody's. So the run passes all that is checked on the control node.
+The way without Galaxy is what runs, as Galaxy does not answer here, and `git clone` is a copy of the working tree. The network
+ends before the deployment: the addresses of the example belong to no host. So the run passes all that is checked on the control node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ START = """
 exec docker run --detach --name "$1" --label "$2" --entrypoint sleep "${pip_environment[@]}" \\
     --env PIP_CONSTRAINT=/opt/constraints --env PIP_PROGRESS_BAR=off --env TERM=dumb "$3" 900
 """
-# What the machine of a user has: packages can be installed, somebody can become root, and the checkout is there.
+# What the machine of a user has: packages can be installed, a user can become root, and the checkout is there.
 PREPARE = """
 apt-get update -qq
 useradd --create-home --shell /bin/bash ada

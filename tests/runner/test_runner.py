@@ -306,7 +306,10 @@ def processes_of(repository: Repository) -> list[int]:
 
 
 def test_a_killed_run_hinders_no_next_one(repository: Repository):
-    """What it started may have left the session and have no parent any more; the next one ends it, and takes the lock."""
+    """What it started may have left the session and have no parent any more.
+
+    The next one ends it, and takes the lock.
+    """
     repository.change("roles/one/seconds", "300\n")
     repository.change("roles/one/orphan", "")
     process = repository.start("one", "trixie")

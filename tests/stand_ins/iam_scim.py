@@ -83,7 +83,10 @@ def ask(path: str) -> dict:
 
 
 def add_groups(users: list[dict]) -> None:
-    """The server knows members of groups; the IAM tells groups of users."""
+    """The server knows the members of each group.
+
+    The IAM's answer has the groups of each user.
+    """
     of: dict[str, list[dict]] = {}
     for group in ask("/Groups?count=1000").get("Resources", []):
         for member in group.get("members", []):

@@ -77,7 +77,7 @@ case "$1" in
 esac
 """
 
-# Tells what nvidia-smi tells on a host whose driver is not loaded; there is nothing that it could talk to.
+# Prints what nvidia-smi prints on a host whose driver is not loaded.
 NVIDIA_SMI = """\
 #!/bin/sh
 echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
@@ -160,7 +160,10 @@ def index(target: Path) -> None:
 
 
 def sign(target: Path) -> str:
-    """Sign the index with the repository's key, which is made the first time; its fingerprint."""
+    """Sign the index with the repository's key, which is made the first time.
+
+    Its fingerprint.
+    """
     home = target / "gnupg"
     gpg = ["gpg", "--batch", "--quiet", "--homedir", str(home)]
     if not home.exists():

@@ -230,7 +230,7 @@ class Oned:
         return host
 
     def monitor(self, host: int, devices: list[dict]) -> None:
-        """Take in what the probe of a host tells: devices that pci.conf's :filter let through, as lspci names them."""
+        """Take in what the probe of a host reports: devices that pci.conf's :filter let through, as lspci names them."""
         entry = self.hosts[host]
         cluster = self.clusters[entry["cluster"]]["template"]
         patterns, addresses = (
@@ -554,7 +554,7 @@ class Oned:
         return self.set_quota(self.existing(self.groups, number, "group"), number, text)
 
     def set_quota(self, entry: dict, number: int, text: str) -> int:
-        """A limit that is not sent is the default again (-1); one that nobody knows is passed over."""
+        """A limit that is not sent is the default again (-1); an unknown one is ignored."""
         for limits in values(parse(text), "VM"):
             found = {}
             for metric in self.metrics:

@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a role keeps to itself is named by it alone; what it gives to others is a documented fact."""
+"""What a role keeps to itself is named by it alone.
+
+What it gives to others is a documented fact.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*"))
     if path.is_file() and path.suffix in (".yml", ".py", ".j2", ".sh", ".md")
 ]
-# Set by a playbook for plays of its own.
+# Set by a playbook for its own plays.
 GIVEN = {"kubernetes_cluster_leaving", "kubernetes_cluster_state_comes", "slurm_cluster_leaving", "slurm_cluster_state_comes"}
 
 

@@ -172,7 +172,7 @@ def changing(role: Path) -> list[dict[str, t.Any]]:
 
 
 def test_what_may_change_a_host_is_registered(role: Path) -> None:
-    """The playbook slurm_drift collects these results, so a task without one would be a difference that nobody hears of."""
+    """The playbook slurm_drift collects these results, so a task without one would be a difference that is not reported."""
     assert [
         f"{task['file']}: {task['name']}" for task in changing(role) if not str(task.get("register")).startswith(f"__{role.name}_")
     ] == []

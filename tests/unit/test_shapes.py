@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Variables with keys of their own: the keys that a role documents are those that its check knows."""
+"""Variables with their own keys: the keys that a role documents are those that its check knows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The ansible.cfg that sites copy: ansible-core ignores a setting that it does not know without a word."""
+"""The ansible.cfg that sites copy: ansible-core ignores a setting that it does not know without a warning."""
 
 from __future__ import annotations
 

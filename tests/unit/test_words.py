@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import typing as t
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -14,18 +17,100 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# "Where there is none" is usual English, and so is whatever stands in code, such as the user `nobody`.
-WORDS = re.compile(r"\b(?:tells?|telling|told|shall|anew|nobody|somebody|(?<!there )is none)\b", re.IGNORECASE)
-CODE = re.compile(r"``.+?``|`.+?`|\b[A-Z]\([^)]*\)", re.DOTALL)
+# "Where there is none" is usual English, and "is None" is Python. Code does not count: the user `nobody`, a key like `result.told`.
+WORDS = re.compile(r"\b(?:(?i:tells?|telling|told|shall|anew|nobody|somebody)|(?<![Tt]here )is none)\b")
+CODE = re.compile(r"``.+?``|`.+?`|\b[A-Z]\([^)]*\)|(?<=\w)\.\w+", re.DOTALL)
 
 DOCUMENTED = ("short_description", "description", "notes")
+MESSAGES = ("msg", "fail_msg", "success_msg")
 TASKS = ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers")
+# Folders with comments and docstrings, and those whose messages an operator or a user reads.
+COMMENTED = ("extensions", "images", "inventories", "playbooks", "plugins", "roles", "scripts", "tests", "tosca")
+SHIPPED = ("playbooks", "plugins", "roles")
+# ansible-test writes there.
+UNTRACKED = ("__pycache__", "output")
+
+# Texts that are not the collection's own English, by file: names of accounts and words of other programs.
+QUOTED = {
+    "plugins/module_utils/_iam/names.py": ("www-data backup list irc gnats nobody",),
+    "plugins/modules/munge_trust.py": ("--uid=nobody",),
+    "plugins/plugin_utils/_oidc/conf.py": ("ServerName nobody.invalid",),
+    "plugins/plugin_utils/_mesos/settings.py": ("such as [nobody]",),
+}
 
 Texts = t.Iterator[t.Tuple[str, str]]
 
 
+class Kinds(t.NamedTuple):
+    """The prose in a file."""
+
+    comments: list[str]
+    docstrings: list[str]
+    messages: list[str]
+
+
 def words(text: str) -> list[str]:
     return [word.lower() for word in WORDS.findall(CODE.sub("", text))]
+
+
+def in_python(text: str) -> Kinds:
+    """Messages are strings of several words. The documentation of a module, with its examples, does not count here: see documentation()."""
+    tree = ast.parse(text)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    docstrings, other = [], set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+                docstrings.append(first.value.value)
+                other.add(id(first.value))
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in ("DOCUMENTATION", "EXAMPLES", "RETURN"):
+            other.add(id(node.value))
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in other]
+    return Kinds(comments, docstrings, [node.value for node in strings if " " in node.value.strip()])
+
+
+def in_yaml(text: str) -> Kinds:
+    """A sign of a comment inside of a text, such as a file that a task writes, begins no comment."""
+    inside = set()
+    for token in yaml.scan(text, Loader=getattr(yaml, "CLoader", yaml.Loader)):
+        if isinstance(token, yaml.ScalarToken) and token.end_mark.line > token.start_mark.line:
+            inside.update(range(token.start_mark.line + 1, token.end_mark.line + bool(token.end_mark.column)))
+    lines = [line for number, line in enumerate(text.splitlines()) if number not in inside]
+    return Kinds(in_shell("\n".join(lines)).comments, [], [])
+
+
+def in_shell(text: str) -> Kinds:
+    return Kinds([comment for line in text.splitlines() for comment in re.findall(r"(?:^|(?<=\s))#(?!!).*$", line)], [], [])
+
+
+@lru_cache(maxsize=None)
+def read(path: Path) -> Kinds:
+    """The prose in a file, nothing for a template, data or another language."""
+    if path.suffix not in (".py", ".yml", ".sh", ""):
+        return Kinds([], [], [])
+    text = path.read_text(encoding="utf-8", errors="replace")
+    first = text.partition("\n")[0]
+    if path.suffix == ".py" or (first.startswith("#!") and "python" in first):
+        return in_python(text)
+    if path.suffix == ".yml":
+        return in_yaml(text)
+    return in_shell(text) if first.startswith("#!") and first.endswith("sh") else Kinds([], [], [])
+
+
+def without_quoted(path: Path, text: str) -> str:
+    for quoted in QUOTED.get(str(path.relative_to(ROOT)), ()):
+        text = text.replace(quoted, "")
+    return text
+
+
+def files(folders: tuple[str, ...]) -> t.Iterator[Path]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            # This file has each of the words.
+            if path.is_file() and not path.is_symlink() and not set(path.parts) & set(UNTRACKED) and path.name != "test_words.py":
+                yield path
 
 
 def below(node: t.Any, keys: tuple[str, ...]) -> t.Iterator[str]:
@@ -80,12 +165,37 @@ def fragments() -> Texts:
                 yield str(path.relative_to(ROOT)), entry
 
 
+def comments() -> Texts:
+    for path in files(COMMENTED):
+        for text in read(path).comments:
+            yield str(path.relative_to(ROOT)), text
+
+
+def docstrings() -> Texts:
+    for path in files(COMMENTED):
+        for text in read(path).docstrings:
+            yield str(path.relative_to(ROOT)), text
+
+
+def messages() -> Texts:
+    """Of programs that are shipped, and of tasks."""
+    for path in files(SHIPPED):
+        for text in read(path).messages:
+            yield str(path.relative_to(ROOT)), without_quoted(path, text)
+        if path.suffix == ".yml" and path.parent.name == "tasks":
+            for text in below(yaml.safe_load(path.read_text(encoding="utf-8")), MESSAGES):
+                yield str(path.relative_to(ROOT)), without_quoted(path, text)
+
+
 # How many there are. Who rewords one lowers the number; it is never raised: a new text uses the words of docs/contributing.md.
 AREAS = {
     task_names: 7,
-    documentation: 101,
+    documentation: 2,
     documents: 0,
     fragments: 0,
+    comments: 13,
+    docstrings: 21,
+    messages: 41,
 }
 
 
@@ -107,6 +217,8 @@ def test_no_area_has_more_of_these_words(area: t.Callable[[], Texts]) -> None:
         ("installed where there is none", []),
         ("the user C(nobody), `somebody` and ``told``", []),
         ("a shallow, untold story", []),
+        ("a key that is None, and result.told", []),
+        ("There is none where the run ended early.", []),
     ],
 )
 def test_words_are_found(text: str, found: list[str]) -> None:
@@ -120,3 +232,44 @@ def test_names_of_tasks_are_found_in_blocks() -> None:
 def test_descriptions_are_found_at_any_depth() -> None:
     tree = {"options": {"a": {"description": ["one", "two"], "suboptions": {"b": {"description": "three"}}, "default": ["four"]}}}
     assert list(below(tree, DOCUMENTED)) == ["one", "two", "three"]
+
+
+def test_prose_in_python() -> None:
+    text = '''"""First."""
+# A comment.
+DOCUMENTATION = "description: A module's own."
+def name():
+    """Second."""
+    return ["a_key", f"{name} is wrong", "# no comment"]  # Another one.
+'''
+    assert in_python(text) == Kinds(["# A comment.", "# Another one."], ["First.", "Second."], ["# no comment", " is wrong"])
+
+
+def test_comments_in_yaml() -> None:
+    text = "# One.\n- copy:\n    content: |\n      # A file's.\n      word\n    dest: /a#b  # Two.\n# Three.\n"
+    assert in_yaml(text).comments == ["# One.", "# Two.", "# Three."]
+
+
+def test_comments_in_a_shell_script() -> None:
+    assert in_shell("#!/bin/sh\n# One.\necho $#  # Two.\n").comments == ["# One.", "# Two."]
+
+
+@pytest.mark.parametrize(
+    ("area", "name", "text"),
+    [
+        (task_names, "roles/a/tasks/main.yml", "- name: Say it to somebody\n"),
+        (comments, "roles/a/tasks/main.yml", "# As somebody wants it.\n- name: Do it\n"),
+        (comments, "scripts/a", "#!/usr/bin/env bash\n# As somebody wants it.\n"),
+        (docstrings, "scripts/a", '#!/usr/bin/env python3\n"""As somebody wants it."""\n'),
+        (messages, "plugins/a.py", 'raise ValueError("as somebody wants it")\n'),
+        (messages, "roles/a/tasks/main.yml", "- name: Do it\n  fail:\n    msg: somebody else's\n"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_new_word_fails(area: t.Callable[[], Texts], name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    monkeypatch.setitem(AREAS, area, 0)
+    with pytest.raises(AssertionError, match="somebody"):
+        test_no_area_has_more_of_these_words(area)

@@ -10,7 +10,10 @@ DRIVER = yaml.safe_load((ROOT / "tests/kubernetes/stand_ins/gpu-dra.yml").read_t
 
 
 def device_of(site: Site, name: str) -> tuple[str, str]:
-    """Node and number of the one device that a running pod can open; all others must be denied."""
+    """Node and number of the one device that a running pod can open.
+
+    All others must be denied.
+    """
     site.phase(name, "Running")
     site.until("cp1", f"{KUBECTL} logs {name}", "own ")
     lines = site.logs(name).splitlines()

@@ -87,7 +87,7 @@ class Site(Cluster):
         return {number: private_key(one["all"][0]) for number, one in text.items()}
 
     def claims(self, name: str, groups: list[str], **more: Any) -> dict[str, Any]:
-        """The claims of a good token; one that is None is left out."""
+        """The claims of a good token; a claim whose value is None is left out."""
         now = int(time.time())
         given = {
             "iss": ISSUER,

@@ -1,4 +1,4 @@
-"""Looks for a secret where it must not be: process lists while something runs, logs, and what everybody can read."""
+"""Looks for a secret where it must not be: process lists while something runs, logs, and what every user can read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from local import ROOT, Cluster
 
 
 class ProcessWatch(threading.Thread):
-    """Reads every command line and environment on this machine, which includes the containers', until told to stop."""
+    """Reads every command line and environment on this machine, which includes the containers', until it is stopped."""
 
     def __init__(self, needles: list[bytes]) -> None:
         super().__init__(daemon=True)
@@ -47,7 +47,7 @@ def on_control_node(cluster: Cluster, key: bytes) -> list[Path]:
 
 
 def on_host(cluster: Cluster, host: str, key: bytes, path: str) -> list[str]:
-    """Where a host has the key beside its own file: in its journal, its logs, or readable for everybody.
+    """Where a host has the key beside its own file: in its journal, its logs, or readable for every user.
 
     The search finds two copies that are planted for it, as text and as bytes; one that finds less is no proof.
     """

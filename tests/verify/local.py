@@ -118,7 +118,7 @@ class Cluster:
     def watched_playbook(
         self, playbook: str, on_line: Callable[[str, subprocess.Popen[str]], None], *arguments: str, **options: Any
     ) -> tuple[int, str]:
-        """Run a playbook, in a process group of its own, and call on_line for each line it prints; returns exit code and output."""
+        """Run a playbook, in its own process group, and call on_line for each line it prints; returns exit code and output."""
         # Names a task when it begins; with skipped hosts hidden, when it has its first result.
         environment = {**self.environment(), "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "true"}
         lines = []

@@ -21,7 +21,7 @@ OFFERED = sorted([A100, T4, T4_FAR])
 
 class Site(Cluster):
     def one(self, code: str, session: str = "") -> str:
-        """What a program with OpenNebula's bindings prints on the front end, as the administrator unless told."""
+        """What a program with OpenNebula's bindings prints on the front end, as the administrator by default."""
         who = repr(session) if session else f"open('{AUTH}').read().strip()"
         head = f"import json, pyone; one = pyone.OneServer('http://localhost:2633/RPC2', session={who})"
         return self.out("front", f"python3 - <<'E'\n{head}\n{code}\nE")

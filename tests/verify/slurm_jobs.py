@@ -21,7 +21,7 @@ print(json.dumps(seen))
 time.sleep(SECONDS)
 PY"""
 OPEN = (0, 6)
-# Runs until tell() ends it, so that a test neither waits for it nor outlasts it.
+# Runs until `tell` ends it, so that a test neither waits for it nor outlasts it.
 UNTIL_TOLD = "timeout 1500 bash -c 'until rm /tmp/end-$SLURM_JOB_ID 2>/dev/null; do sleep 0.2; done' && echo survived"
 
 

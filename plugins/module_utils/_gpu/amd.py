@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What AMD's driver amdgpu tells in sysfs, and rocm-smi where sysfs does not say it."""
+"""What AMD's driver amdgpu reports in sysfs, and rocm-smi if sysfs does not have it."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -93,7 +93,9 @@ def query_smi(budget):
 
 def parse_document(text):
     # type: (str) -> dict[str, dict[str, Any]]
-    """Read the JSON of rocm-smi; the words of its keys are those of ROCm 4.3 to 6.x, which differ in case.
+    """Read the JSON of rocm-smi.
+
+    The words of its keys are those of ROCm 4.3 to 6.x, which differ in case.
 
     :raises ValueError: if it is not a JSON object.
     """
@@ -122,7 +124,10 @@ def _uuid(unique_id):
 
 def _name(value):
     # type: (Any) -> str | None
-    """A model's name; a tool that does not know it writes the device id, such as 0x1002."""
+    """A model's name.
+
+    A tool that does not know it writes the device id, such as 0x1002.
+    """
     text = _told(value)
     return None if text and re.match(r"0x[0-9a-fA-F]+\Z", text) else text
 

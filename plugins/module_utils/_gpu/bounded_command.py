@@ -95,7 +95,7 @@ def run_bounded(argv, budget):
 
 def _bound_child():
     # type: () -> None
-    """A process group of its own, to kill all of it; and no more output than is read."""
+    """A separate process group, to kill all of it; and no more output than is read."""
     os.setsid()
     hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     limit = MAXIMUM_OUTPUT_BYTES if hard_limit == resource.RLIM_INFINITY else min(MAXIMUM_OUTPUT_BYTES, hard_limit)

@@ -38,7 +38,7 @@ PROBLEMS = ("driver_mismatch", "fallen_off_bus", "device_file_missing", "ecc_err
 
 def kind_of(ids):
     # type: (dict[str, str | None]) -> str | None
-    """gpu, accelerator or console; None for a device that is none of them, such as a GPU's audio function.
+    """gpu, accelerator or console; None for any other device, such as a GPU's audio function.
 
     - gpu: a display controller (PCI class 03) that can compute by its vendor's record: graphics that is part of a CPU
       is a console. Also a processing accelerator (class 12) that is known as a GPU, such as an MI300X.
@@ -89,7 +89,7 @@ def gather(root="/", vendors=None, timeout=10.0, pci_ids_paths=PCI_IDS_PATHS):
 
 def _entry(root, ids, model):
     # type: (str, dict[str, Any], str | None) -> dict[str, Any]
-    """What sysfs tells without any vendor's help."""
+    """Facts that sysfs has without any vendor's program."""
     placement = read_placement(root, ids["pci_address"])
     driver = placement["driver"]
     entry = {

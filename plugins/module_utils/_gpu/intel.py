@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What Intel's drivers i915 and xe tell in sysfs."""
+"""What Intel's drivers i915 and xe report in sysfs."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -30,7 +30,7 @@ def read(root, entries, budget):
 
 def memory_mib(root, address):
     # type: (str, str) -> int | None
-    """Device memory in MiB: xe tells it per tile, only Intel's own builds of i915 tell it at all (on the DRM card)."""
+    """Device memory in MiB: xe has it per tile, and of i915 only Intel's own builds have it (on the DRM card)."""
     device = under(root, "/sys/bus/pci/devices/" + address)
     tiles = [name for name in list_directory(device) if name.startswith("tile")]
     files = [os.path.join(device, tile, "physical_vram_size_bytes") for tile in tiles]

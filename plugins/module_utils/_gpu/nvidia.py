@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What NVIDIA's driver tells: /proc/driver/nvidia, and nvidia-smi where it is installed."""
+"""What NVIDIA's driver reports: /proc/driver/nvidia, and nvidia-smi where it is installed."""
 
 from __future__ import absolute_import, division, print_function
 

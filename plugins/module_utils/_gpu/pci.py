@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What the kernel tells about PCI devices in sysfs, to any user and before any driver is installed."""
+"""What the kernel reports about PCI devices in sysfs, to any user and before any driver is installed."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -167,7 +167,7 @@ def _ids(device):
     # type: (str) -> dict[str, str | None]
     class_ = _hexadecimal(read_text(os.path.join(device, "class")), 6)
     if class_ and class_[:2] not in ("03", "0b", "12"):
-        # Most devices of a server are none of ours: one file read is enough for them.
+        # Most devices of a server are not accelerators: one file read is enough for them.
         return {"class": class_, "vendor_id": None, "device_id": None, "subsystem_id": None}
     vendor = _hexadecimal(read_text(os.path.join(device, "vendor")), 4)
     device_id = _hexadecimal(read_text(os.path.join(device, "device")), 4)
@@ -209,7 +209,10 @@ def _group_peers(device, address):
 
 def _reads_all_ones(config):
     # type: (str) -> bool
-    """A device that no longer answers on the bus reads as ones; the id files of sysfs keep what was true at boot."""
+    """A device that no longer answers on the bus reads as ones.
+
+    The id files of sysfs keep what was true at boot.
+    """
     try:
         with io.open(config, "rb") as stream:
             return stream.read(4) == b"\xff\xff\xff\xff"

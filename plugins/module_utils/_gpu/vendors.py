@@ -222,7 +222,7 @@ INTEL = Vendor(
         re.compile(r"\b(max|flex) (?:gpu )?(\d{3,4})\b"),
         re.compile(r"\b(arc)(?: pro)?( [ab]\d{2,3}[a-z]?)\b"),
     ),
-    # Graphics with memory of its own: DG1, Alchemist and Flex, Ponte Vecchio (Max), Battlemage. All others are part of a CPU.
+    # Graphics with its own memory: DG1, Alchemist and Flex, Ponte Vecchio (Max), Battlemage. All others are part of a CPU.
     compute_ids=re.compile(r"(490[5-9]|56[0-9a-f]{2}|0bd[0-9a-f]|0b69|e2[0-9a-f]{2})\Z"),
     has_coprocessors=False,  # they are QuickAssist: they encrypt and compress
 )

@@ -13,7 +13,7 @@ import ctypes
 import typing as t
 
 COMPUTED = "computed"
-# Somebody else has the GPU for himself, or all of its memory: it works, only not for us.
+# Another process has the GPU exclusively, or all of its memory: the GPU works, but not for this check.
 BUSY = "busy"
 _TAKEN = ("CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_OUT_OF_MEMORY")
 

@@ -50,7 +50,7 @@ def open_all(paths: t.Sequence[str]) -> dict[str, str]:
 
 
 def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> t.Any:
-    """What an action gives that a user with all groups does, in a process of its own, as one that gave up its rights can't take them back.
+    """What an action gives that a user with all groups does, in its own process, as one that gave up its rights can't take them back.
 
     :param action: gives what JSON can hold.
     :raises OSError: the process ended without a result, or did not end in time: a driver may hang for good.
@@ -77,7 +77,7 @@ def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> 
     with os.fdopen(reader) as stream:
         is_told = bool(select.select([stream], [], [], seconds)[0])
         if not is_told:
-            os.kill(child, signal.SIGKILL)  # one that waits for a driver ends when that lets it, so nobody waits for it
+            os.kill(child, signal.SIGKILL)  # one that waits for a driver ends when that lets it, so it is not waited for
             raise OSError(f"it did not end within {seconds:.0f} s")
         text = stream.read()
     os.waitpid(child, 0)
@@ -96,7 +96,7 @@ def compute_all_as(
 ) -> dict[str, str]:
     """PCI address to what a small computation ended with, of NVIDIA's GPUs that the user can open whole; of none without the library.
 
-    :param in_use: PCI addresses of those that somebody uses: it takes memory that a job may need, so they are left alone.
+    :param in_use: PCI addresses of those in use. They are left alone, as a computation takes memory that a job may need.
     """
     if cuda.library() is None:
         return {}
@@ -118,7 +118,7 @@ def compute_all_as(
 def report(
     accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str], computed: t.Mapping[str, str]
 ) -> list[dict[str, t.Any]]:
-    """Result per accelerator: its files' states, what a computation ended with (None: there was none), and what is wrong with it."""
+    """Result per accelerator: its files' states, what a computation ended with (None without one), and what is wrong with it."""
     return [
         {
             "pci_address": own["pci_address"],
@@ -133,7 +133,10 @@ def report(
 
 
 def errors(who: str, user: str, results: t.Iterable[t.Mapping[str, t.Any]], accepted: t.Sequence[str], count: int) -> list[str]:
-    """One sentence per accelerator that the user can't use, or that is sick. count: how many there must be; -1 for one or more."""
+    """One sentence per accelerator that the user can't use, or that is sick.
+
+    count: how many there must be; -1 for one or more.
+    """
     results = list(results)
     found = [f"{who}: {problem}" for result in results for problem in result["problems"]]
     if count >= 0 and len(results) != count:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What dkms tells: states of modules, and why a build broke. Pure functions."""
+"""What dkms reports: states of modules, and why a build broke. Pure functions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def state_of(known: t.Iterable[State], name: str, version: str, kernel: str) -> 
 
 
 def is_whole(state: State | None) -> bool:
-    """Whether a module is installed as it was built. That the kernel has one of the name itself, another note, is no fault."""
+    """Whether a module is installed as it was built.
+
+    That the kernel has one of the name itself, another note, is no fault.
+    """
     return state is not None and state.state == "installed" and not re.search("diff|missing", state.note, re.IGNORECASE)
 
 
@@ -111,7 +114,10 @@ def build_errors(name: str, version: str, failures: t.Mapping[str, str], running
 
 
 def load_error(name: str, version: str, kernel: str, found: str) -> str:
-    """Why a kernel would not load a module although dkms calls it installed. found: the version that modinfo tells, empty for none."""
+    """Why a kernel would not load a module although dkms calls it installed.
+
+    found: modinfo's version, empty for none.
+    """
     return (
         f"dkms calls {name} {version} installed for the kernel {kernel}, but there it would load {found or 'no module'}: "
         f"look at `modinfo -k {kernel}` and for another file of that name below /lib/modules/{kernel}."

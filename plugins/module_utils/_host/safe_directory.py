@@ -16,7 +16,10 @@ LINKS = 40  # as many as Linux follows
 
 
 class UnsafeLink(Exception):
-    """A part of the path is a link that somebody else than root can make; the text says so in one sentence."""
+    """A part of the path is a link that another user than root can make.
+
+    The text says so in one sentence.
+    """
 
 
 def trusted(directory: os.stat_result, link: os.stat_result) -> bool:
@@ -87,7 +90,10 @@ def step(handle: int, name: str) -> int:
 
 
 def give(path: str, owner: int, group: int, mode: int, make: bool = False) -> None:
-    """Set owner and mode of a directory; a link in its place is refused, wherever it leads."""
+    """Set owner and mode of a directory.
+
+    A link in its place is refused, wherever it leads.
+    """
     with opened(os.path.dirname(path), make) as parent:
         name = os.path.basename(path)
         if make:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Ranges of subuid(5) by a rule, so that each host gives a user the same ones: pure functions."""
+"""Ranges of subuid(5) by a rule, so that each host gives a user the same ones.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def overlap(one: range, other: range) -> bool:
 
 
 def with_ranges(text: str, wanted: t.Mapping[str, range], uids: t.Mapping[str, int]) -> str:
-    """The file's text with a line for each user who has none yet; what stands there is kept, as containers' files belong to those ids."""
+    """The file's text with a line for each user who has none yet.
+
+    What stands there is kept, as containers' files belong to those ids.
+    """
     present = parse(text)
     owners = {owner for owner, _ids in present}
     missing = {user: ids for user, ids in wanted.items() if not owners & {user, str(uids[user])}}

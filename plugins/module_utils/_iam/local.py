@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""From what a host has to the accounts that it shall have, as few commands as there can be: pure functions.
+"""The commands that give a host the wanted accounts, as few as possible.
+
+Pure functions.
 
 systemd-sysusers(8) makes any number of users and groups in one call; useradd(8) would take minutes for two thousand.
 """
@@ -21,7 +23,7 @@ NOLOGIN = "/usr/sbin/nologin"
 
 
 class User(t.NamedTuple):
-    """What passwd(5) and shadow(5) say of one user."""
+    """One user in passwd(5) and shadow(5)."""
 
     uid: int
     gid: int
@@ -36,7 +38,7 @@ class Group(t.NamedTuple):
 
 
 def conflicts(users: t.Mapping[str, int], groups: t.Mapping[str, int], wanted: t.Iterable[tuple[str, int]]) -> dict[str, str]:
-    """Accounts that a host can't have, as a name or a number is somebody else's there, with the reason."""
+    """Accounts that a host can't get, because their name or number is taken there, with the reason."""
     names, numbers = {uid: name for name, uid in users.items()}, {gid: name for name, gid in groups.items()}
     found = {}
     for name, uid in wanted:
@@ -52,18 +54,18 @@ def conflicts(users: t.Mapping[str, int], groups: t.Mapping[str, int], wanted: t
 
 
 class Steps:
-    """What is to be done, and the same in words."""
+    """What must be done, and the same in words."""
 
     def __init__(self) -> None:
         # Lines of sysusers.d(5).
         self.made: list[str] = []
-        # They come before all others: what fails later keeps nobody in.
+        # They come before all others: a later failure must not keep an account enabled.
         self.disabling: list[list[str]] = []
         self.commands: list[list[str]] = []
         self.before: list[str] = []
         self.after: list[str] = []
         self.left: list[str] = []
-        # Accounts that are as they shall be, once the commands have run: they get homes and keys.
+        # Accounts that are as wanted once the commands have run: they get homes and keys.
         self.present: list[dict[str, t.Any]] = []
         self.gone: list[str] = []
 

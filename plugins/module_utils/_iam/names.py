@@ -13,7 +13,7 @@ NAME = re.compile(r"[a-z_][a-z0-9_-]*", re.ASCII)
 LONGEST = 31
 # Below are system accounts.
 FIRST = 1000
-# systemd's and the distribution's own numbers, of which nobody and the 16-bit -1 are some.
+# systemd's and the distribution's own numbers, such as those of the user `nobody` and the 16-bit -1.
 FOREIGN = range(60000, 65536)
 # They may not be on a host yet, and packages or administrators expect them to be theirs. What a host has is seen there.
 OF_THE_SYSTEM = """

@@ -43,7 +43,10 @@ Get = t.Callable[[str, t.Mapping[str, int]], t.Any]
 
 
 class Refused(Exception):
-    """The answers are not all of what was asked for; the text says why in one sentence."""
+    """The answers are not all of what was asked for.
+
+    The text says why in one sentence.
+    """
 
 
 class Moved(Refused):
@@ -108,8 +111,11 @@ def whole_list(get: Get, kind: str, pause: t.Callable[[float], None]) -> list[di
 def directory(
     get: Get, get_one: t.Callable[[str], t.Any], known: t.Collection[str], now: float, pause: t.Callable[[float], None]
 ) -> dict[str, t.Any]:
-    """Users and groups in a form of our own. Who is known and not in the list is asked for one by one: only an IAM that says
-    "there is none" makes somebody absent, a list that is shorter than it should be does not."""
+    """Users and groups in the collection's own form.
+
+    A known user who is missing in the list is asked for separately. Only an IAM that says "there is none" makes a user absent,
+    a list that is too short does not.
+    """
     groups = [group(entry) for entry in whole_list(get, "Groups", pause)]
     users = {entry["id"]: entry for entry in whole_list(get, "Users", pause)}
     for one in sorted(set(known) - set(users)):
@@ -128,7 +134,10 @@ def group(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def user(entry: t.Mapping[str, t.Any], now: float) -> dict[str, t.Any]:
-    """What accounts are made from. active is null where the end time can't be read: then nothing is known."""
+    """What accounts are made from.
+
+    active is null where the end time can't be read: then nothing is known.
+    """
     one = entry["id"]
     name, active, groups = entry.get("userName"), entry.get("active"), entry.get("groups")
     groups = [] if groups is None else groups
@@ -181,7 +190,7 @@ def ends(value: t.Any) -> float | None:
 
 
 def ssh_keys(values: t.Any) -> tuple[list[str], int]:
-    """Public keys as "TYPE BASE64", without comments and options; and how many were none."""
+    """Public keys as "TYPE BASE64", without comments and options; and how many could not be read as keys."""
     entries = values if isinstance(values, list) else []
     found: list[str] = []
     bad = 0

@@ -47,7 +47,10 @@ def image_of(manifest: str) -> str:
 
 
 def version_of(manifest: str) -> str:
-    """The version of Kubernetes by the image of one of its static pods; empty where the image's tag is no version."""
+    """The version of Kubernetes by the image of one of its static pods.
+
+    Empty where the image's tag is no version.
+    """
     found = _VERSION.search(image_of(manifest))
     return found.group(1) if found else ""
 
@@ -75,7 +78,10 @@ def digest(path: str) -> str:
 
 
 def read_manifest(directory: str) -> Dict[str, Any]:
-    """The manifest of a whole backup; raises ValueError, one sentence, where it is damaged or was never completed."""
+    """The manifest of a whole backup.
+
+    :raises ValueError: it is damaged or was never completed; one sentence.
+    """
     try:
         with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)

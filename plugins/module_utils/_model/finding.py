@@ -18,7 +18,7 @@ class Finding(NamedTuple):
     :param sentence: the whole sentence for an operator; it names variable or device, host and remedy.
     :param host: inventory name of the host, None where it is no single host's.
     :param device: PCI address or MIG instance, None where it is no single device's.
-    :param remedy: what to do, where the sentence says it, as a text of its own.
+    :param remedy: what to do, if the sentence says it, as a separate text.
     """
 
     layer: str

@@ -3,7 +3,7 @@
 # This file is private to the collection: its content may change in any release.
 """The devices that a manager promised its users of each host, and which of them are lost: pure functions.
 
-A lost device stays in the manager's configuration, see docs/architecture.md. Each manager keeps a record of its own.
+A lost device stays in the manager's configuration, see docs/architecture.md. Each manager keeps its own record.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def describe(device: t.Mapping[str, t.Any]) -> str:
 def with_lost(found: list[Device], recorded: list[Device], host: t.Optional[str] = None) -> tuple[list[Device], list[Finding]]:
     """The devices of a host to configure for jobs, and what is wrong with them.
 
-    A device that was configured and can't be scheduled now stays in the configuration: a node that quietly shrinks
-    is a GPU lost without a word. Drivers number device files anew at boot, so its file may be another device's by now.
+    A device that was configured and can't be scheduled now stays in the configuration. If it left, a GPU would be lost without a
+    message. Drivers number device files again at each boot, so its file may be another device's by now.
     """
     before = {device["pci_address"]: device for device in recorded}
     found = all_as_recorded(found, recorded)

@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The shape of variables with keys of their own, as every manager checks it: pure functions.
+"""The shape of variables with their own keys, as every manager checks it.
+
+Pure functions.
 
 Ansible ignores a key that nothing reads, so a misspelt one would be a setting that is silently not there.
 tests/unit/test_shapes.py compares the keys that each check knows with those in the roles' argument_specs.

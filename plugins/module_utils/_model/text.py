@@ -19,7 +19,7 @@ def shown(value: t.Any) -> str:
     if isinstance(value, (str, int, float, bool)) or value is None:
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
-    # Not by the type's name: ansible-core 2.19 and later have lists and dictionaries of their own.
+    # Not by the type's name: ansible-core 2.19 and later have their own lists and dictionaries.
     if isinstance(value, (list, tuple)):
         return "a list"
     return "a dictionary" if isinstance(value, t.Mapping) else f"a {type(value).__name__}"

@@ -196,7 +196,10 @@ def _mig_devices(accelerator: Accelerator) -> List[Mapping[str, Any]]:
 
 
 def _mig_files(accelerator: Accelerator, mig: Mapping[str, Any]) -> Tuple[str, ...]:
-    """The GPU's own file and the instance's capability files; empty where one of the latter is missing."""
+    """The GPU's own file and the instance's capability files.
+
+    Empty where one of the latter is missing.
+    """
     card = _files(accelerator)[0]
     capabilities = [str(path) for path in mig.get("device_files") or [] if path != card]
     # One for the GPU instance and one for the compute instance in it: a job needs both.

@@ -85,7 +85,9 @@ def order(version: str) -> tuple[int, ...]:
 
 
 def candidates(source: str, available: t.Mapping[str, t.Sequence[str]]) -> list[Candidate]:
-    """Drivers of a source, newest first. Kernel module and user space must have the same version, or CUDA does not start.
+    """Drivers of a source, newest first.
+
+    Kernel module and user space must have the same version, or CUDA does not start.
 
     available: package to its versions, the one that apt prefers first.
     """
@@ -117,7 +119,7 @@ def is_of_branch(version: str, branch: str) -> bool:
 
 
 def gpus_of(accelerators: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
-    """NVIDIA's GPUs that the host shall drive itself: not those that were given to virtual machines."""
+    """NVIDIA GPUs that the host itself drives: not those that were given to virtual machines."""
     return [gpu for gpu in accelerators if gpu["vendor"] == NVIDIA.name and gpu["kind"] == "gpu" and gpu["driver"] != "vfio-pci"]
 
 
@@ -299,12 +301,15 @@ def record(recorded: t.Iterable[str], simulated: str) -> list[str]:
 
 
 def removable(recorded: t.Collection[str], simulated: str) -> list[str]:
-    """What came with the role and nothing else needs, by `apt-get --simulate autoremove`. Other packages that nobody needs are not ours."""
+    """Packages that the role installed and nothing else needs, by `apt-get --simulate autoremove`. Others belong to the site."""
     return [name for name in re.findall(r"^Remv (\S+)", simulated, re.MULTILINE) if name in recorded]
 
 
 def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:
-    """Why the driver that shall run is not the one that does, so that a reboot is needed. version: empty for none."""
+    """Why the wanted driver does not run yet, so that a reboot is needed.
+
+    version: the wanted one, empty for none.
+    """
     if version and facts["nouveau"]:
         return ["nouveau holds the GPUs"]
     if facts["loaded"] and facts["loaded"] != version:
@@ -313,7 +318,9 @@ def pending(facts: t.Mapping[str, t.Any], version: str) -> list[str]:
 
 
 def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence[tuple[str, str]], keyring: str) -> str:
-    """The file that lets apt take the driver from its source, in deb822 syntax; empty where the archives are not known.
+    """The file that lets apt take the driver from its source, in deb822 syntax.
+
+    Empty where the archives are not known.
 
     archives: addresses and suites that the host has its distribution from.
     """

@@ -102,7 +102,10 @@ def branch_of(version: str) -> int:
 
 
 def branch_error(generation: Generation, branch: int) -> str:
-    """Why a branch does not drive a generation, as the end of a sentence; empty where it does."""
+    """Why a branch does not drive a generation, as the end of a sentence.
+
+    Empty where it does.
+    """
     if branch < generation.first_branch:
         return f"is of the generation {generation.name}, which branch {generation.first_branch} and newer ones drive"
     if generation.last_branch and branch > generation.last_branch:

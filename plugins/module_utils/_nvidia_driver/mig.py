@@ -26,7 +26,7 @@ _NAME = re.compile(r"[0-9]+g\.[0-9]+gb[a-z0-9.+-]*\Z")
 
 
 class Layout(t.NamedTuple):
-    """What a GPU shall be: MIG on or off, and how many instances of which profile."""
+    """What is wanted of a GPU: MIG on or off, and how many instances of each profile."""
 
     enabled: bool
     instances: dict[str, int]
@@ -41,7 +41,10 @@ class Mode(t.NamedTuple):
 
 
 class Profile(t.NamedTuple):
-    """A kind of instance. starts: where it may begin on the GPU's memory slices, of which it takes size; none where that was not told."""
+    """A kind of instance.
+
+    starts: where it may begin on the GPU's memory slices, of which it takes size; empty if that is not known.
+    """
 
     name: str
     total: int
@@ -120,7 +123,7 @@ def profiles(listed: str, places: str) -> list[Profile]:
 def instances(gpu_instances: str, compute_instances: str) -> list[str]:
     """The instances of one GPU, from nvidia-smi mig -lgi and -lci.
 
-    One without a compute instance that takes the whole of it is told with what it has instead: 3g.20gb (1c.3g.20gb).
+    An instance whose compute instance does not take the whole of it is listed with what it has: 3g.20gb (1c.3g.20gb).
     """
     inside: dict[str, list[str]] = {}
     for number, name in _COMPUTE_INSTANCE.findall(compute_instances):
@@ -148,7 +151,7 @@ def waits_for_boot(layout: Layout, gpu: Gpu) -> bool:
 
 
 def keeps_instances(layout: Layout, gpu: Gpu) -> bool:
-    """Whether only what the next boot would bring is to be changed, which disturbs nobody."""
+    """Whether the change concerns only the next boot, so that it disturbs no process."""
     return layout.enabled and gpu.mode.current == "Enabled" and has_instances(layout, gpu)
 
 
@@ -196,7 +199,10 @@ def order(layout: Layout, available: t.Sequence[Profile]) -> list[Profile]:
 
 
 def _fit(wanted: t.Sequence[Profile], taken: frozenset[int], last: int = -1) -> bool:
-    """Whether there are places for all of them; those of one profile are taken in rising order."""
+    """Whether there are places for all of them.
+
+    Those of one profile are taken in rising order.
+    """
     if not wanted:
         return True
     profile, rest = wanted[0], wanted[1:]

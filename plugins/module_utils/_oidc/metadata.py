@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What a provider's metadata say about the rules that its tokens shall pass: pure functions."""
+"""What a provider's metadata say about the rules that its tokens must pass.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def needed_claims(provider: t.Mapping[str, t.Any], backends: t.Iterable[t.Mappin
 def token_errors(
     provider: t.Mapping[str, t.Any], backends: t.Iterable[t.Mapping[str, t.Any]], metadata: t.Mapping[str, t.Any]
 ) -> list[str]:
-    """Claims that rules need and that locally validated tokens can't carry, as far as the metadata tell."""
+    """Claims that rules need and that locally validated tokens can't carry, as far as the metadata say."""
     if provider["bearer"] != "local":
         return []
     declared, offered = set(provider["access_token_claims"]), metadata.get("claims_supported")
@@ -81,7 +84,10 @@ def token_errors(
 def metadata_errors(
     provider: t.Mapping[str, t.Any], backends: t.Iterable[t.Mapping[str, t.Any]], found: t.Mapping[str, t.Any]
 ) -> list[str]:
-    """What keeps a front from using a provider. found: the keys metadata and error of the module oidc_metadata_info."""
+    """What keeps a front from using a provider.
+
+    found: the keys metadata and error of the module oidc_metadata_info.
+    """
     about = f"oidc_proxy_providers: {provider['name']}"
     backends = [one for one in backends if one["provider"] == provider["name"]]
     if not backends:

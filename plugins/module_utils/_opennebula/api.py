@@ -89,7 +89,7 @@ class Api:
             raise Refused("OpenNebula refuses {0}: {1}".format(method, _line(error))) from None
         except OSError as error:
             raise Refused("OpenNebula at {0} does not answer: {1}".format(self.endpoint, _line(error))) from None
-        except Exception as error:  # each layer below has classes of its own: xmlrpc, expat, lxml
+        except Exception as error:  # each layer below has its own classes: xmlrpc, expat, lxml
             raise self._unreadable(method, _line(error)) from None
         finally:
             signal.alarm(0)

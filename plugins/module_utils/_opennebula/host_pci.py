@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 NO_ADDRESS = "none"  # no device's address: an empty list would not narrow anything
 RECORD = "DEEPHDC_PCI_SHORT_ADDRESS"  # attribute of a host: which of its addresses are ours
-FOUND = "DEEPHDC_PCI_FOUND"  # and which it showed before without having them in a list of its own
+FOUND = "DEEPHDC_PCI_FOUND"  # and which it showed before without having them in its own list
 
 
 def host_attributes(
@@ -38,7 +38,7 @@ def host_attributes(
     found = split(template.get(FOUND)) if recorded else [] if own else others
     if wanted or withheld:
         ours = list(wanted) if others or wanted else [NO_ADDRESS]
-        # A record even where nothing is ours: it tells that the host is taken care of.
+        # A record even if this module added nothing: it shows that the host is managed.
         return {"PCI_SHORT_ADDRESS": ",".join([*others, *ours]), RECORD: ",".join(ours or [NO_ADDRESS]), FOUND: ",".join(found)}
     kept = [address for address in others if address not in found] if recorded else own
     return {"PCI_SHORT_ADDRESS": ",".join(kept), RECORD: "", FOUND: ""}

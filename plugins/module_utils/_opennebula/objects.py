@@ -19,7 +19,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # of an attribute
 
 
 def to_xml(attributes: Mapping[str, Any]) -> str:
-    """Attributes as OpenNebula takes them; in XML no character of a value needs a rule of its own.
+    """Attributes as OpenNebula takes them; in XML no character of a value needs its own rule.
 
     :raises ValueError: a name is no name of an attribute.
     """
@@ -52,7 +52,10 @@ def listed(value: Any) -> List[Any]:
 
 
 def different(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str, Any]:
-    """The wanted attributes that are not as they shall be. Attributes that nobody asked for are not looked at."""
+    """The wanted attributes that differ.
+
+    Attributes that are not in wanted are not compared.
+    """
     return {name: value for name, value in wanted.items() if listed(normal(present.get(name))) != listed(value)}
 
 

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a host tells about its IOMMU, the groups of its PCI functions, and what the host itself does with them. It only reads."""
+"""What a host reports about its IOMMU, the groups of its PCI functions, and what the host itself does with them. It only reads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DIVISION = re.compile(
     r'(?m)^[^#\n]*KERNEL=="([^"]+)", ATTR\{vendor\}=="0x([^"]+)", ATTR\{device\}=="0x([^"]+)".*ATTR\{sriov_numvfs\}="(\d+)"'
 )
 
-# ACPI tables by which firmware tells that it has an IOMMU, and that it is on.
+# ACPI tables by which firmware reports that it has an IOMMU, and that it is on.
 TABLES = ("DMAR", "IVRS")
 
 _NO_ROUTE6 = "0" * 32
@@ -81,7 +81,7 @@ def overrides(root: str) -> dict[str, str]:
 def divided(root: str) -> dict[str, int]:
     """The number of virtual functions that our rules make at boot, by the physical function's address.
 
-    Another device that has the address now, after a card was put in, is none of ours.
+    Another device that has the address now, after a card was put in, does not count.
     """
     found = {}
     for address, vendor, device, count in _DIVISION.findall(read_text_whole(under(root, DIVISION_RULES))):

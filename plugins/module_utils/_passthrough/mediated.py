@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Mediated devices: what a host offers and has of them, and what is to be made and removed. It only reads."""
+"""Mediated devices: what a host offers and has of them, and what must be made and removed. It only reads."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def plan(
     drivers: t.Mapping[str, str | None] | None = None,
     opened: t.Sequence[Opened] = (),
 ) -> dict[str, t.Any]:
-    """What is to be done, or why not.
+    """What must be done, or why not.
 
     :param wanted: parent, type (id or name) and count each.
     :param ours: parent and type by UUID of the devices that the module has made.
     :param assigned: PCI addresses that virtual machines get as a whole.
     :param drivers: the driver by PCI address, for the sentences; the addresses are all that the host has.
     :returns: errors (one sentence each); devices with uuid, parent and type, in the order wanted; leaving: UUIDs to be removed;
-        define, start: UUIDs that lack it; stop: UUIDs that are to be removed from the kernel.
+        define, start: UUIDs that lack it; stop: UUIDs that must be removed from the kernel.
     """
     errors: list[str] = []
     counts: dict[tuple[str, str], int] = {}
@@ -183,7 +183,10 @@ def _user(device: Device, opened: t.Sequence[Opened]) -> str | None:
 
 
 def _devices(parent: str, kind: str, count: int, machine: str, ours: t.Mapping[str, Device], users: t.Mapping[str, str]) -> list[Device]:
-    """What was made earlier is kept, first what is in use; what is new gets a UUID that only this host makes, and makes again."""
+    """What was made earlier is kept, first what is in use.
+
+    What is new gets a UUID that only this host makes, and makes again.
+    """
     kept = sorted((name for name, device in ours.items() if device == {"parent": parent, "type": kind}), key=lambda name: name not in users)
     names = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{machine}/{parent}/{kind}/{number}")) for number in range(count))
     new = [name for name in names if name not in kept]

@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices are divided into SR-IOV virtual functions, and why one can't be: pure functions.
+"""Which devices are divided into SR-IOV virtual functions, and why one can't be.
+
+Pure functions.
 
 A physical function stays with the host, by its own driver; its virtual functions are for virtual machines.
 """
@@ -19,7 +21,7 @@ Function = t.Mapping[str, t.Any]
 
 
 class Division(t.NamedTuple):
-    """Physical functions with the number of virtual functions that each shall have, and one sentence for each that can't."""
+    """Physical functions with the wanted number of virtual functions of each, and one sentence for each that can't have it."""
 
     functions: list[dict[str, t.Any]]
     errors: list[str]

@@ -54,7 +54,10 @@ class Change:
         return bool(self.steps)
 
     def apply(self) -> None:
-        """Change the host. A run that is killed on the way is completed, or undone, by the next one."""
+        """Change the host.
+
+        A run that is killed on the way is completed, or undone, by the next one.
+        """
         for step in self.steps:
             step()
 
@@ -90,7 +93,7 @@ class SimulatedHost:
     def plan(self, devices: list[Device], keep: bool, may_remove_nodes: bool = True) -> Change:
         """What has to be done for *devices* to be simulated.
 
-        :param keep: False if nothing shall be left, not even an empty tree.
+        :param keep: False to leave nothing, not even an empty tree.
         :param may_remove_nodes: False on a host with a real GPU, whose nodes may have taken the place of ours.
         :raises SimulationError: if something that is not ours is in the way.
         """
@@ -261,7 +264,7 @@ class SimulatedHost:
     def _remove(self, path: str) -> None:
         full = self._path(path)
         if os.path.isdir(full) and not os.path.islink(full):
-            if not os.listdir(full):  # else somebody keeps something of his own in it
+            if not os.listdir(full):  # else there is something in it that the simulator did not make
                 os.rmdir(full)
         else:
             os.unlink(full)

@@ -89,7 +89,7 @@ def expand(devices: list[Device]) -> list[Device]:
     """One complete description per device, in the order of the PCI addresses.
 
     Each item has a ``type`` of :data:`CATALOGUE`, or any other one together with ``vendor_id`` and ``device_id``; ``count``
-    (1 if absent) and whatever else shall differ from the catalogue. Devices without ``pci_address`` get 0000:01:00.0 and on.
+    (1 if absent) and whatever else must differ from the catalogue. Devices without ``pci_address`` get 0000:01:00.0 and on.
 
     :raises ValueError: one sentence that says which device cannot be simulated and why.
     """

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What slurmdbd has and what a policy asks for, in one form; the commands of sacctmgr(1) between them: pure functions.
+"""What slurmdbd has and what a policy asks for, in one form.
+
+The commands of sacctmgr(1) between them: pure functions.
 
 Commands take many names at a time: one for 500 users costs what one for five does.
 """
@@ -51,9 +53,9 @@ QOS_COLUMNS = {
 }
 TRES_SETTINGS = {"GrpTRES", "GrpTRESMins", "MaxTRESPerJob", "MaxTRESMinsPerJob", "MaxTRESPerUser", "MaxTRESPerAccount"}
 LISTS = {"qos", "preempt", "flags"}
-# What a setting is that nobody set, and the word that brings it back to that; "-1" for all others.
+# The value of a setting that was never set, and the word that resets it to that; "-1" for all others.
 UNSET = {"fairshare": "1", "priority": "0", "usagefactor": "1", "qos": "", "preempt": ""}
-# They describe and limit nothing: never told as undeclared, never taken back.
+# They describe and limit nothing: never reported as undeclared, never taken back.
 DESCRIBING = {"description", "organization", "parent"}
 # A name is at most 250 characters long, an argument at most 128 KiB.
 BATCH = 400
@@ -89,7 +91,10 @@ def reads(cluster: str) -> list[list[str]]:
 
 
 def rows(words: t.Sequence[str], output: str) -> list[list[str]]:
-    """What one command of reads printed, as rows of columns; raises ValueError, one sentence, where a row has too few."""
+    """What one command of reads printed, as rows of columns.
+
+    :raises ValueError: a row has too few; one sentence.
+    """
     width = words[-1].count(",") + 1
     found = [line.split("|", width - 1) for line in output.splitlines() if line]
     for row in found:
@@ -274,7 +279,7 @@ class Groups:
 
 
 def plan(cluster: str, present: State, declared: State, purge: bool) -> Plan:
-    """What is to be added and changed; removals come after it (see removals)."""
+    """What must be added and changed; removals come after it (see removals)."""
     found = Plan()
     if cluster not in present.clusters:
         found.add(f"cluster {cluster}")
@@ -288,7 +293,10 @@ def plan(cluster: str, present: State, declared: State, purge: bool) -> Plan:
 
 
 def to_set(found: Plan, what: str, present: Attributes, declared: Attributes, purge: bool) -> Attributes:
-    """What has to be set on something that exists; what is not declared is taken back with purge, else told."""
+    """What has to be set on something that exists.
+
+    What is not declared is taken back with purge, else reported.
+    """
     wrong = differences(present, declared)
     strange = undeclared(present, declared)
     if closed_by_purge(strange):
@@ -450,7 +458,10 @@ CLOSED: Attributes = {"GrpSubmitJobs": "0"}
 
 
 class Removal(t.NamedTuple):
-    """One thing that shall go; why says what keeps it, and close how it takes no new job until then (empty where it takes none)."""
+    """One thing to remove.
+
+    why: what keeps it; close: how it takes no new job until then (empty where it takes none).
+    """
 
     what: str
     command: list[str]
@@ -459,7 +470,10 @@ class Removal(t.NamedTuple):
 
 
 def closed_by_purge(present: Attributes) -> bool:
-    """Whether a purge closed it. The role iam_accounts, for those who left, closes running jobs too."""
+    """Whether a purge closed it.
+
+    The role iam_accounts, for those who left, closes running jobs too.
+    """
     return present.get("GrpSubmitJobs") == CLOSED["GrpSubmitJobs"] and present.get("GrpJobs") != "0"
 
 

@@ -28,7 +28,7 @@ RECORD = "/var/lib/deephdc/slurm_accelerators"
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """Settings of slurmdbd.conf or slurm.conf that stand on lines of their own, with names in small letters."""
+    """Settings of slurmdbd.conf or slurm.conf that stand on their own lines, with names in small letters."""
     pairs = (line.split("#", 1)[0].split("=", 1) for line in text.splitlines())
     return {pair[0].strip().lower(): pair[1].strip().strip('"') for pair in pairs if len(pair) == 2}
 
@@ -50,7 +50,10 @@ def client_options(settings: t.Mapping[str, str]) -> str:
 
 
 def rows_of_dump(lines: t.Iterable[bytes]) -> tuple[dict[str, int], bool]:
-    """Rows by table, and whether the dump was written to its end. mariadb-dump writes a line per row."""
+    """Rows by table, and whether the dump was written to its end.
+
+    mariadb-dump writes a line per row.
+    """
     rows: dict[str, int] = {}
     table, complete = "", False
     for line in lines:
@@ -93,7 +96,10 @@ def digest(path: str) -> str:
 
 
 def read_manifest(directory: str) -> dict[str, t.Any]:
-    """The manifest of a whole backup; raises ValueError, one sentence, where it is damaged or was never completed."""
+    """The manifest of a whole backup.
+
+    :raises ValueError: it is damaged or was never completed; one sentence.
+    """
     try:
         with open(os.path.join(directory, MANIFEST), encoding="utf-8") as file:
             manifest = json.load(file)

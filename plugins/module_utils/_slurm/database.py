@@ -15,7 +15,10 @@ CONFIGURATION = "/etc/slurm/slurmdbd.conf"
 
 
 class Database:
-    """On a host where slurmdbd is configured, as root. The password, if there is one, stays in a private file."""
+    """On a host where slurmdbd is configured, as root.
+
+    The password, if there is one, stays in a private file.
+    """
 
     def __init__(self, module: t.Any) -> None:
         self.module = module

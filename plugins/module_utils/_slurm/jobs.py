@@ -21,7 +21,10 @@ Jobs = t.Mapping[str, t.Any]  # count, and some of them in words
 
 
 def summary(output: str) -> dict[str, dict[str, dict[str, t.Any]]]:
-    """Jobs by partition and by node from squeue in FORMAT; a few of each are named, as there may be many thousands."""
+    """Jobs by partition and by node from squeue in FORMAT.
+
+    A few of each are named, as there may be many thousands.
+    """
     partitions: dict[str, dict[str, t.Any]] = {}
     nodes: dict[str, dict[str, t.Any]] = {}
     expanded: dict[str, list[str]] = {}
@@ -55,7 +58,10 @@ def confirmed(value: t.Any) -> list[str]:
 def node_errors(
     former: t.Collection[str], planned: t.Collection[str], jobs: t.Mapping[str, t.Mapping[str, Jobs]] | None, allowed: t.Collection[str]
 ) -> list[str]:
-    """Nodes that would go with their jobs, one sentence each; former: those that an earlier run promised devices of."""
+    """Nodes that would go with their jobs, one sentence each.
+
+    former: those that an earlier run promised devices of.
+    """
     errors = []
     for name in sorted({*former, *(jobs["nodes"] if jobs else ())} - {*planned, *allowed}):
         where = "slurm_nodes" if name in former else "slurm_cluster_cloud_nodes"

@@ -4,7 +4,7 @@
 """Limits in an operator's words and as sacctmgr(1) has them: pure functions.
 
 An attribute is a setting of sacctmgr, such as GrpJobs, or one resource (TRES) of such a setting, such as
-GrpTRES:gres/gpu. Its value is text, or None where it shall not be set. Memory is in MiB, a wall time in minutes.
+GrpTRES:gres/gpu. Its value is text, or None if it must not be set. Memory is in MiB, a wall time in minutes.
 """
 
 from __future__ import annotations
@@ -95,7 +95,10 @@ def value_error(where: str, key: str, value: t.Any) -> list[str]:
 
 
 def limit_errors(where: str, limits: t.Any, scopes: t.Mapping[str, Scope], more: t.Sequence[str] = ()) -> list[str]:
-    """What is wrong with a dictionary of limits. more: further scopes, checked by the caller."""
+    """What is wrong with a dictionary of limits.
+
+    more: further scopes, checked by the caller.
+    """
     if not isinstance(limits, t.Mapping):
         return [f"{where} needs a dictionary as limits, such as {{gpus: 4}}, not {shown(limits)}."]
     nested = [scope for scope in scopes if scope]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""States of SLURM's nodes as scontrol(1) and squeue(1) tell them, and what an operator may do with a node in each: pure functions."""
+"""States of SLURM's nodes as scontrol(1) and squeue(1) print them, and what an operator may do with a node in each: pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLURM_DOWN = re.compile(r"$|Not responding|Node unexpectedly rebooted")
 UNHEARD = re.compile(r"UNKNOWN|NOT_RESPONDING|\*")
 # Not POWERED_DOWN, which is a node that power saving starts when a job needs it.
 DOWN = re.compile(r"(?<!_)DOWN")
-# States in which a node takes no new jobs until somebody resumes it.
+# States in which a node takes no new jobs until it is resumed.
 AWAY = re.compile(r"DRAIN|(?<!_)DOWN|FAIL|INVAL|UNKNOWN|NOT_RESPONDING|\*|REBOOT")
 
 # The states of jobs that occupy nodes, and the fields of squeue(1) that name such a job.
@@ -71,7 +71,10 @@ def ours(node: t.Mapping[str, str]) -> bool:
 
 
 def is_for(node: t.Mapping[str, str], reason: str) -> bool:
-    """Whether somebody gave a node this reason; slurmctld adds its own behind, as when a node does not answer."""
+    """Whether a node has this reason.
+
+    slurmctld may add its own after it, for example when the node does not answer.
+    """
     return node["reason"] == reason or node["reason"].startswith(f"{reason} : ")
 
 
@@ -80,13 +83,19 @@ def unheard(node: t.Mapping[str, str]) -> bool:
 
 
 def missing(nodes: t.Mapping[str, t.Mapping[str, str]], names: t.Iterable[str]) -> list[str]:
-    """Nodes the controller has not heard of; one that a person set DOWN with a reason is not waited for."""
+    """Nodes the controller has not heard of.
+
+    One that a person set DOWN with a reason is not waited for.
+    """
     return [name for name in names if name not in nodes or unheard(nodes[name])]
 
 
 def given_up(node: t.Mapping[str, str]) -> bool:
-    """Whether slurmctld took the node for down when it did not answer. It does not ask such a node again, and slurmd registers
-    only when it starts: a node that answers again stays away until somebody resumes it."""
+    """Whether slurmctld set the node down because it did not answer.
+
+    slurmctld does not ask such a node again, and slurmd registers only when it starts. So a node that answers again stays away
+    until it is resumed.
+    """
     state = node["state"]
     return bool(DOWN.search(state) and UNHEARD.search(state) and "DRAIN" not in state and SLURM_DOWN.match(node["reason"]))
 
@@ -96,9 +105,11 @@ def in_service(node: t.Mapping[str, str]) -> bool:
 
 
 def obstacle(name: str, node: t.Mapping[str, str], unfit: str) -> str:
-    """Why a node that is away can't be resumed now, with the remedy; empty where it can.
+    """Why a node that is away can't be resumed now, with the remedy.
 
-    unfit: what is wrong with its hardware, as far as somebody looked.
+    Empty where it can.
+
+    unfit: what is known to be wrong with its hardware.
     """
     if unfit:
         return f"{name} stays as it is, because {unfit}: repair it, then run again."

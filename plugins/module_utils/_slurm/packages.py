@@ -44,7 +44,7 @@ def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
         try:
             replaced = os.readlink(f"/proc/{state.get('MainPID', '0')}/exe").endswith(" (deleted)")
         except OSError:
-            replaced = False  # no process, which its state tells; or one that root in a container may not look into
+            replaced = False  # no process, as its state shows; or one that root in a container may not look into
         if state.get("ActiveState") != "active" or replaced:
             found.append(unit)
     return found
@@ -62,7 +62,10 @@ def archive(module: AnsibleModule) -> str:
 
 
 def read(module: AnsibleModule) -> dict[str, t.Any]:
-    """names: every package that is whole here; chosen: whether SLURM's come from another suite; facts: what is known of SLURM's."""
+    """What is known of a host's packages.
+
+    names: every package that is completely installed; chosen: whether SLURM's come from another suite; facts: what is known of SLURM's.
+    """
     # Two of them are only read where they are asked for.
     facts: dict[str, t.Any] = {"release": "", "installed": {}, "broken": False, "stale": [], "needs": [], "archive": "", "candidate": ""}
     rows: list[list[str]] = []

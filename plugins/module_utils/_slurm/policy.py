@@ -67,7 +67,10 @@ def names(values: t.Any) -> list[str]:
 
 
 def users_of(account: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The users of a checked account as dictionaries; a limit that the account sets for each of its users is the user's own."""
+    """The users of a checked account as dictionaries.
+
+    A limit that the account sets for each of its users is the user's own.
+    """
     each = (account.get("limits") or {}).get("per_user") or {}
     found = []
     for entry in account.get("users") or []:
@@ -85,7 +88,10 @@ def merged(each: t.Mapping[str, t.Any], own: t.Mapping[str, t.Any]) -> dict[str,
 
 
 def policy_errors(where: str, policy: t.Any, partitions: t.Sequence[str] | None = None) -> list[str]:
-    """What is wrong with a policy, one sentence each. partitions: the names that the cluster has, None where that is unknown."""
+    """What is wrong with a policy, one sentence each.
+
+    partitions: the names that the cluster has, None where that is unknown.
+    """
     if not isinstance(policy, t.Mapping):
         return [f"{where} must be a dictionary with the keys {', '.join(KEYS)}, not {shown(policy)}."]
     errors = unknown_keys(where, policy, KEYS)
@@ -129,7 +135,7 @@ def name_errors(where: str, what: str, given: t.Sequence[t.Any], case_counts: bo
 
 
 def list_errors(where: str, key: str, entry: t.Mapping[str, t.Any]) -> list[str]:
-    """A key that shall have a list of names."""
+    """A key that must have a list of names."""
     value = entry.get(key)
     if value is not None and not (isinstance(value, (list, tuple)) and all(is_name(one) for one in value)):
         return [f"{where} needs a list of names as {key}."]
@@ -425,7 +431,7 @@ def partition_settings(policy: t.Mapping[str, t.Any], partition: str) -> dict[st
     """What a policy adds to the line of a partition in slurm.conf(5).
 
     Accounts below a named one are named too, as only newer releases include them by themselves. They do so for root too,
-    so that to allow root for the proof's jobs would be to allow everybody.
+    so that to allow root for the proof's jobs would be to allow every user.
     """
     found = {}
     for entry in policy.get("partitions") or []:

@@ -18,18 +18,24 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 IRREGULAR = ("20.02", "20.11", "21.08", "22.05", "23.02", "23.11")
 VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\.")
 
-# Packages whose version tells which SLURM a host has; every one of a host is of the same source.
+# Packages whose version shows which SLURM a host has. All of a host are built from the same source.
 PROGRAMS = ("slurmdbd", "slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins")
 
 
 def release_of(version: str) -> str:
-    """Major release of a package's version, "24.11" of "24.11.5-4+deb13u1"; empty where it has none."""
+    """Major release of a package's version, "24.11" of "24.11.5-4+deb13u1".
+
+    Empty where it has none.
+    """
     found = VERSION.match(version)
     return found.group(1) if found else ""
 
 
 def major_releases(until: str) -> list[str]:
-    """All major releases up to one, oldest first; without that one if there never was such a release."""
+    """All major releases up to one, oldest first.
+
+    Without that one if there never was such a release.
+    """
     regular = [f"{year}.{month}" for year in range(24, 100) for month in ("05", "11")]
     return [release for release in (*IRREGULAR, *regular) if release <= until]
 

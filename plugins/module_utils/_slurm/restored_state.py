@@ -38,7 +38,7 @@ def members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
 
 
 def write_file(source: t.IO[bytes], target: str, mode: int, owner: tuple[int, int] | None = None) -> None:
-    """Write a file that is not there yet; no link that somebody put there is followed."""
+    """Write a file that is not there yet, and follow no link in its place."""
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         shutil.copyfileobj(source, file)

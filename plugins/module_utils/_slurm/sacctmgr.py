@@ -40,6 +40,9 @@ def read(module: AnsibleModule, cluster: str) -> slurm_associations.State:
 
 
 def change(module: AnsibleModule, words: t.Sequence[str]) -> str:
-    """Run a command that changes something. Returns why it was refused, nothing where it was not."""
+    """Run a command that changes something.
+
+    Returns why it was refused, nothing where it was not.
+    """
     code, out, err = module.run_command(["sacctmgr", "--immediate", "--quiet", *words])
     return "" if code == 0 else one_line(out, err)

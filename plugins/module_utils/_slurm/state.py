@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""slurmctld's state directory (StateSaveLocation) on a host, looked at as slurmctld's user: root may be nobody on a shared file system."""
+"""slurmctld's state directory (StateSaveLocation) on a host, read as slurmctld's user: a shared file system may map root to `nobody`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def has_state(directory: str) -> bool:
 
 
 def identity(directory: str) -> str:
-    """What tells one state from another: equal where two hosts see the same files; empty where there is no state."""
+    """A mark of a state: equal if two hosts see the same files, empty if there is no state."""
     for name in SIGNS:
         try:
             found = os.stat(os.path.join(directory, name))
@@ -85,7 +85,10 @@ def free_mib(directory: str) -> int:
 
 
 def foreign(directory: str, user: str) -> str:
-    """Who else a directory belongs to that has something in it; empty where it is slurmctld's, or nobody has used it."""
+    """Another user that owns a directory which is not empty.
+
+    Empty if it is slurmctld's, or not used yet.
+    """
     try:
         found = os.stat(directory)
     except OSError:
@@ -110,7 +113,10 @@ def former(conf: str) -> str:
 
 
 def look(directory: str, conf: str, stamp: str, user: str) -> dict[str, t.Any]:
-    """What _slurm_controllers.told needs to know of one host; conf: slurm.conf, stamp: what slurmctld was started with last."""
+    """What plugin_utils/_slurm/controllers.py needs to know of one host.
+
+    conf: slurm.conf; stamp: what slurmctld was started with last.
+    """
     before = former(read(conf))
     owner = foreign(directory, user)
     with as_user(user):
@@ -127,7 +133,10 @@ def look(directory: str, conf: str, stamp: str, user: str) -> dict[str, t.Any]:
 
 
 def copy(source: str, target: str) -> None:
-    """Make target the state that source has; an earlier copy that was not finished goes first. Runs as slurmctld's user."""
+    """Make target the state that source has.
+
+    An earlier copy that was not finished goes first. Runs as slurmctld's user.
+    """
     for name in set(os.listdir(target)) - EMPTY - {SHARED}:
         path = os.path.join(target, name)
         if os.path.isdir(path) and not os.path.islink(path):

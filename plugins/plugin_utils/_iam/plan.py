@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""From what an IAM has, what hosts have and what was decided before, to the accounts that shall be: pure functions.
+"""Plan accounts from what an IAM has, what hosts have and what was decided before.
+
+Pure functions.
 
 The record is what was decided: which id has which account with which number. It only ever grows, so that no number is given twice.
 """
@@ -77,8 +79,8 @@ def is_account(entry: t.Mapping[str, t.Any], groups: t.Collection[str]) -> bool:
 def agree(first: str, of_first: t.Mapping[str, t.Any], host: str, copy: t.Mapping[str, t.Any]) -> None:
     """Accounts and groups are added only together with the first host, and before any other one has them.
 
-    So a copy has nothing that the first host's record has not, and a newer one has all of it: another one was changed by hand or by
-    somebody who took over that host, and would decide on all hosts whose account is whose.
+    So a copy has nothing that the first host's record has not, and a newer one has all of it: another one was changed by hand or by an
+    attacker who took over that host, and would decide for all hosts whose account is whose.
     """
     known, theirs = identities(of_first), identities(copy)
     strange = sorted(key for key, value in theirs.items() if known.get(key) != value)
@@ -98,7 +100,10 @@ def identities(record: t.Mapping[str, t.Any]) -> dict[tuple[str, str], tuple[str
 
 
 def newest(hosts: t.Mapping[str, Host], issuer: str, first: str) -> dict[str, t.Any]:
-    """The record that counts. Each host has a copy; one that was away has an older one. first: the host that keeps the record."""
+    """The record that counts.
+
+    Each host has a copy; one that was away has an older one. first: the host that keeps the record.
+    """
     best: dict[str, t.Any] = empty_record(issuer)
     of_first = parse_record(first, hosts[first].record) if first in hosts else None
     of = ""
@@ -168,7 +173,7 @@ def resolve(
 
 
 class Plan:
-    """What shall be, and what is said about it."""
+    """The plan, and what it reports."""
 
     def __init__(self) -> None:
         self.record: dict[str, t.Any] = {}
@@ -176,7 +181,7 @@ class Plan:
         self.groups: list[dict[str, t.Any]] = []
         self.map: list[dict[str, t.Any]] = []
         self.told: list[str] = []
-        # Names that are somebody else's on a host.
+        # Names that a host has from elsewhere.
         self.left: list[str] = []
 
     def result(self) -> dict[str, t.Any]:
@@ -195,12 +200,18 @@ class Plan:
 
 
 def text(value: t.Mapping[str, t.Any]) -> str:
-    """JSON as a file's content. An old ansible-core takes a text that begins with a brace for Python, hence the empty line."""
+    """JSON as a file's content.
+
+    An old ansible-core takes a text that begins with a brace for Python, hence the empty line.
+    """
     return "\n" + json.dumps({"comment": COMMENT, **value}, indent=1, sort_keys=True) + "\n"
 
 
 def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.Mapping[str, t.Any], first: str) -> dict[str, t.Any]:
-    """hosts: those that were read. first: the host that keeps the record, without which no account can be added."""
+    """hosts: those that were read.
+
+    first: the host that keeps the record, without which no account can be added.
+    """
     may_add = "" if first in hosts else f"{first}, which keeps the record of accounts, does not answer"
     record = newest(hosts, settings["issuer"], first)
     ids = resolve(settings["groups"], scim["groups"], record)
@@ -276,7 +287,7 @@ def decided(found: Plan, account: t.Mapping[str, t.Any], person: t.Mapping[str, 
 
 
 def guard(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], ids: t.Collection[str], limit: int) -> None:
-    """Nobody empties a site at once by mistake: neither a broken IAM nor a wrong line in the inventory."""
+    """A limit on accounts that one run may disable: a broken IAM or a wrong line in the inventory must not empty a site."""
     active = [one for one, account in before.items() if account["active"]]
     losing = [
         one
@@ -334,7 +345,10 @@ def add_new(
 
 
 def tell_left_out(found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
-    """Accounts that some host can't have. Their tokens are mapped nowhere: the name may be another person's there."""
+    """Accounts that some host can't have.
+
+    Their tokens are mapped nowhere: the name may be another person's there.
+    """
     wanted = [(account["name"], account["uid"]) for account in accounts.values()]
     left: set[str] = set()
     for name, host in hosts.items():

@@ -31,7 +31,10 @@ def url_errors(variable: str, value: t.Any) -> list[str]:
 
 
 def errors(settings: t.Mapping[str, t.Any], controllers: t.Sequence[str], policy: t.Mapping[str, t.Any]) -> list[str]:
-    """One sentence for each mistake. policy: the hand-written policy of SLURM, empty where there is none."""
+    """One sentence for each mistake.
+
+    policy: the hand-written policy of SLURM, empty where there is none.
+    """
     found = url_errors("iam_accounts_scim_url", settings["scim_url"])
     issuer = settings["issuer"]
     if (

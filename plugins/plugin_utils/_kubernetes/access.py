@@ -95,7 +95,10 @@ def errors(cluster: Given) -> list[Finding]:
 
 
 def prefix_of(issuer: Given, kind: str) -> str:
-    """What comes before the names that an issuer's tokens give; kind: username or groups."""
+    """What comes before the names that an issuer's tokens give.
+
+    kind: username or groups.
+    """
     given = (issuer.get(kind) or {}).get("prefix")
     return f"{issuer.get('name')}:" if given is None else str(given)
 
@@ -328,7 +331,10 @@ def jwt(issuer: Given) -> dict[str, t.Any]:
 
 
 def configuration(issuers: t.Sequence[Given]) -> dict[str, t.Any]:
-    """The API server's AuthenticationConfiguration. A first start has it without issuers; its anonymous part may not change later."""
+    """The API server's AuthenticationConfiguration.
+
+    A first start has it without issuers; its anonymous part may not change later.
+    """
     return {
         "apiVersion": "apiserver.config.k8s.io/v1",
         "kind": "AuthenticationConfiguration",
@@ -339,7 +345,7 @@ def configuration(issuers: t.Sequence[Given]) -> dict[str, t.Any]:
 
 def configuration_text(issuers: t.Sequence[Given]) -> str:
     """The file with the configuration."""
-    # ansible-core 2.19 and later have texts of their own, which yaml does not know.
+    # ansible-core 2.19 and later have their own texts, which yaml does not know.
     plain = json.loads(json.dumps(configuration(issuers)))
     return HEADER + yaml.safe_dump(plain, default_flow_style=False, sort_keys=False, width=1000)
 
@@ -470,7 +476,10 @@ def _key(thing: Given) -> tuple[str, str, str]:
 
 
 def _content(thing: Given) -> dict[str, t.Any]:
-    """What is compared of an object; the API server fills in and leaves out what is empty."""
+    """What is compared of an object.
+
+    The API server fills in and leaves out what is empty.
+    """
     rules = [{key: list(rule[key]) for key in RIGHT_KEYS if rule.get(key)} for rule in thing.get("rules") or ()]
     given = [{key: value for key, value in one.items() if value} for one in thing.get("subjects") or ()]
     named = sorted(given, key=lambda one: json.dumps(one, sort_keys=True))
@@ -484,7 +493,7 @@ def is_ours(thing: Given) -> bool:
 
 
 def changes(present: t.Sequence[Given], wanted: t.Sequence[Given], namespaces: t.Sequence[str]) -> dict[str, t.Any]:
-    """What is to be removed and written so that the cluster has these rights, and what stands against it.
+    """What to remove and to write so that the cluster has these rights, and what keeps them from being given.
 
     :param present: the ClusterRoles, ClusterRoleBindings and RoleBindings of the cluster; others than ours are compared by name.
     :param wanted: as :func:`rights` makes them. namespaces: those that the cluster has.

@@ -101,7 +101,10 @@ def written(control: t.Sequence[kubeadm.Host]) -> str:
 
 
 def remembered(variables: t.Mapping[str, t.Any]) -> list[tuple[dict[str, t.Any], dict[str, t.Any]]]:
-    """Facts and state of a host that does not answer, from what the others keep of it; none where they keep nothing."""
+    """Facts and state of a host that does not answer, from what the others keep of it.
+
+    None where they keep nothing.
+    """
     kept = variables.get(REMEMBERED)
     if not isinstance(kept, t.Mapping) or not kept.get("name") or not kept.get("address"):
         return []

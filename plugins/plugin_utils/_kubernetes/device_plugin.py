@@ -26,7 +26,7 @@ WHOLE = "nvidia.com/gpu"  # the resource of GPUs that are not divided
 def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1, mps: bool = False) -> dict[str, Any]:
     """The plugin's configuration file as data, for a node with these accelerators.
 
-    With MIG enabled on a GPU the strategy is ``mixed``: each size of instance is a resource of its own, as in the
+    With MIG enabled on a GPU the strategy is ``mixed``: each size of instance is its own resource, as in the
     other schedulers of this collection. Options that hardware doesn't decide are left to the plugin's defaults.
 
     :arg replicas: how many pods may share each NVIDIA GPU or MIG instance in turns; 1 for none. A pod that asks for

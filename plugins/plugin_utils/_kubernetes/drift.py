@@ -90,7 +90,7 @@ def without_absence(entries: t.Iterable[Difference]) -> list[Difference]:
 
 
 def difference(host: str, part: str, result: Object) -> list[Difference]:
-    """What one result says; nothing where all is as it is to be."""
+    """The differences in one result. Empty if there are none."""
     if result.get("unreachable") or result.get("failed"):
         return [entry(host, "not_compared", part, [], [" ".join(str(result.get("msg") or "no reason given").split())])]
     if result.get("skipped") or not result.get("changed"):

@@ -20,7 +20,9 @@ Object = t.Mapping[str, t.Any]
 
 
 def changes(events: t.Sequence[Object], planned: t.Mapping[str, t.Any], now: str) -> list[dict[str, t.Any]]:
-    """The events to write and those to remove, each with its state, present or absent; an event that is right is left.
+    """The events to write and those to remove, each with its state, present or absent.
+
+    An event that is right is left.
 
     :param events: those with our reason, as the API lists them. planned: what the filter kubernetes_plan returned. now: in ISO 8601, UTC.
     :raises ValueError: one of them is something else.

@@ -24,7 +24,10 @@ Variables = t.Mapping[str, t.Any]
 
 
 def members_of(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """All hosts of the cluster, each once, the control plane first; the inventory's order makes no difference."""
+    """All hosts of the cluster, each once, the control plane first.
+
+    The inventory's order makes no difference.
+    """
     return list(dict.fromkeys(host for group in (CONTROL_PLANE, WORKERS) for host in sorted(groups.get(group) or ())))
 
 

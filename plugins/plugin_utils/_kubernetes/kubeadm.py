@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What kubeadm is given, as data: kubeadm.k8s.io/v1beta4. No token and no other secret is in it.
+"""What kubeadm is given, as data: kubeadm.k8s.io/v1beta4.
+
+No token and no other secret is in it.
 
 With these fields clusters of 1.37.2 were made with containerd 1.6, 1.7 and 2.1, of 1.36.3 with 1.7, on hosts with cgroup v1.
 """
@@ -95,7 +97,10 @@ def init(cluster: t.Mapping[str, t.Any], control: Host, endpoint: str) -> list[d
 
 
 def join(cluster: t.Mapping[str, t.Any], host: Host, endpoint: str, taints: t.Sequence[t.Mapping[str, str]]) -> dict[str, t.Any]:
-    """The document of kubeadm join; what is missing is the token and caCertHashes, below discovery.bootstrapToken."""
+    """The document of kubeadm join.
+
+    What is missing is the token and caCertHashes, below discovery.bootstrapToken.
+    """
     register = registration(cluster, host)
     if taints:  # from the first moment on: no other pod gets there before
         register["taints"] = [dict(taint) for taint in taints]

@@ -59,12 +59,18 @@ def is_mps(config: t.Mapping[str, t.Any]) -> bool:
 
 
 def taint(resource: str) -> dict[str, str]:
-    """The taint of nodes that offer a resource; the API server adds the toleration for it to pods that ask for the resource."""
+    """The taint of nodes that offer a resource.
+
+    The API server adds the toleration for it to pods that ask for the resource.
+    """
     return {**TAINT, "key": resource}
 
 
 def daemon(name: str, nodes: t.Mapping[str, str], pod: t.Mapping[str, t.Any], taint_key: str = "") -> dict[str, t.Any]:
-    """A DaemonSet on nodes with these labels; taint_key: the taint that its pods tolerate, all where it is empty."""
+    """A DaemonSet on nodes with these labels.
+
+    taint_key: the taint that its pods tolerate, all where it is empty.
+    """
     selector = {"app.kubernetes.io/name": name}
     toleration = {**({"key": taint_key} if taint_key else {}), "operator": "Exists", "effect": TAINT["effect"]}
     whole = {

@@ -22,7 +22,9 @@ Object = t.Mapping[str, t.Any]
 
 
 def patches(nodes: t.Sequence[Object], planned: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
-    """The merge patches that make the nodes what the plan says; none for a node that is right.
+    """The merge patches that make the nodes what the plan says.
+
+    None for a node that is right.
 
     Labels with our prefix that the plan does not have are taken away, and so is our taint of a node whose
     GPUs we offered. Labels and taints of others stay. A node that the plan does not have is left as it is.

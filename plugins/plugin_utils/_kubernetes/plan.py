@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The plan of a Kubernetes cluster, computed from data of its hosts: pure functions, linear in the hosts."""
+"""The plan of a Kubernetes cluster, computed from data of its hosts.
+
+Pure functions, linear in the hosts.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +186,7 @@ def settled(
 def shared_errors(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], mine: t.Sequence[dict[str, t.Any]]
 ) -> list[Finding]:
-    """Devices of other managers that the device plugin would offer all the same: it takes no list of devices.
+    """Devices of other managers that the device plugin would offer nevertheless: it takes no list of devices.
 
     :param mine: the accelerators of the host that are Kubernetes' own.
     """
@@ -213,7 +216,7 @@ def repairable(problem: Finding) -> Finding:
 def left_out(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], known: t.Collection[str]
 ) -> list[Finding]:
-    """What pods can't use although nobody promised it, and what the tools that read the devices complain of."""
+    """Devices that pods can't use and that were not promised, and what the tools that read the devices complain about."""
     if cluster["gpus"] == "none":
         return []
     found = [
@@ -262,7 +265,7 @@ def types(workers: t.Iterable[Worker]) -> dict[str, list[str]]:
         for resource in worker.offers:
             found.setdefault(resource, set())
         for device in worker.devices if worker.offers else []:
-            # A size of MIG instances is a resource of its own.
+            # A size of MIG instances is its own resource.
             named = {unit.type for unit in units.units([device])}
             for resource in device_plugin.resources([device]):
                 profile = resource.partition("mig-")[2]
@@ -361,7 +364,7 @@ def plan(
     """Everything a run needs to know of the cluster.
 
     :param control: hosts of the control plane, in the inventory's order.
-    :param lost: what is wrong with promised devices. warnings: what is not offered though nobody promised it.
+    :param lost: what is wrong with promised devices. warnings: what is not offered and was not promised.
     :param is_named: whether a worker has devices of another manager, so that classes of dra hold the UUIDs of our own.
     """
     hosts = [*control, *(worker.host for worker in workers)]

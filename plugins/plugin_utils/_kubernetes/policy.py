@@ -66,7 +66,10 @@ OF_THE_CLUSTER = re.compile(r"default|kube-.*|deephdc-accelerators|kueue-system"
 
 
 class Limits(t.NamedTuple):
-    """What all jobs of an account or a QOS may have at once; None is no limit. Memory is in MiB."""
+    """What all jobs of an account or a QOS may have at once; None is no limit.
+
+    Memory is in MiB.
+    """
 
     gpus: int | None = None
     gpus_by_type: t.Mapping[str, int] = {}
@@ -77,7 +80,10 @@ class Limits(t.NamedTuple):
 
 
 class PerJob(t.NamedTuple):
-    """What each single job may have; None is no limit. Memory is in MiB, wall in seconds."""
+    """What each single job may have; None is no limit.
+
+    Memory is in MiB, wall in seconds.
+    """
 
     gpus: int | None = None
     gpus_by_type: t.Mapping[str, int] = {}
@@ -133,7 +139,10 @@ def name_of(value: t.Any) -> str:
 
 
 def as_label(name: str) -> str:
-    """A name of SLURM's as Kubernetes takes it; what is no name there either stays wrong."""
+    """A name of SLURM's as Kubernetes takes it.
+
+    What is no name there either stays wrong.
+    """
     return re.sub(r"[_.@]", "-", name.lower())
 
 
@@ -366,7 +375,10 @@ def _text_errors(where: str, entry: Dictionary, *keys: str) -> list[str]:
 
 
 def _subject_errors(where: str, what: str, value: t.Any) -> list[str]:
-    """A user or a group that rights would be bound to. Those of Kubernetes itself would give them to all, or to its own programs."""
+    """A user or a group that rights would be bound to.
+
+    Those of Kubernetes itself would give them to all, or to its own programs.
+    """
     name = text_of(value)
     if not SUBJECT.fullmatch(name):
         return [f"{where} has the {what} {shown(value)}: write its name as the API server sees it."]

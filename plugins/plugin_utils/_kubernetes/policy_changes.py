@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What a cluster has of a policy, compared with what it should have: pure functions."""
+"""What a cluster has of a policy, compared with what it should have.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,7 @@ def _is_fixed(given: Dictionary, patch: Dictionary) -> bool:
 def changes(
     present: t.Sequence[Dictionary], planned: t.Sequence[Dictionary], purge: bool = False, busy: t.Collection[str] = ()
 ) -> Dictionary:
-    """What is to be done so that a cluster has the policy.
+    """What must be done so that a cluster has the policy.
 
     :param present: all namespaces and priority classes, and what else has the policy's labels or is a binding of the collection's.
     :param planned: the objects of the plan. busy: namespaces in which pods wait or run.

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The objects of the API that a policy becomes, and what of it no object can hold: pure functions, linear in the accounts."""
+"""The objects of the API that a policy becomes, and what of it no object can hold.
+
+Pure functions, linear in the accounts.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,10 @@ class Cluster(t.NamedTuple):
 
 
 def _several(cluster: Cluster) -> bool:
-    """Whether GPUs are counted in several ways, so that no quota has their sum. A whole one counts the same in its class."""
+    """Whether GPUs are counted in several ways, so that no quota has their sum.
+
+    A whole one counts the same in its class.
+    """
     return len(cluster.types.keys() | {WHOLE}) > 1 or len(cluster.device_classes) > 1
 
 

@@ -83,7 +83,10 @@ def _pod_level(name: str, otherwise: str) -> str:
 
 
 def _limit(key: str, by_qos: t.Mapping[str, int]) -> str:
-    """What a job may have; -1.0 where nothing limits it. A QOS comes before the account, as in SLURM."""
+    """What a job may have; -1.0 where nothing limits it.
+
+    A QOS comes before the account, as in SLURM.
+    """
     note = _text(PER_JOB + key)
     return (
         f"variables.qos in {_doubles(by_qos)} ? {_doubles(by_qos)}[variables.qos] : "
@@ -193,7 +196,7 @@ def _pod_rules(tolerations: t.Sequence[str]) -> list[Dictionary]:
             " m.mountPath.startsWith('/var/run/nvidia-container-devices') || m.mountPath.startsWith('/run/nvidia-container-devices')))",
             "Mounts below nvidia-container-devices choose devices: ask for nvidia.com/gpu in resources.limits.",
         ),
-        # Pod Security refuses these for pods alone: a Job would be there, and wait for ever without a word to its user.
+        # Pod Security refuses these for pods alone: a Job would be there, and wait for ever without a message to its user.
         _rule(
             f"!variables.containers.exists(c, {secure})",
             "Privileged containers are not allowed.",
@@ -350,7 +353,7 @@ def _validating(
 def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
     """What a pod gets that its user did not write: the end of its time, and no GPU in containers that ask for none.
 
-    Images made for CUDA ask for all GPUs by an environment variable of their own.
+    Images made for CUDA ask for all GPUs by their own environment variable.
     """
     variable, nothing = _text(DEVICE_VARIABLES[0]), _text(NO_DEVICES[0])
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The variables of a policy, the file that it may be in, and its part of the plan. It needs PyYAML, which every control node has."""
+"""The variables of a policy, the file that it may be in, and its part of the plan.
+
+It needs PyYAML, which every control node has.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ REQUEST = {"cpus": 1, "memory": "1G"}  # of a container that names none
 
 # mypy can't follow a base that is chosen at run time: the fast parser where PyYAML was built with it.
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a word."""
+    """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a warning."""
 
     def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
         seen = set()
@@ -148,7 +151,10 @@ def _is_listed(policy: t.Any) -> bool:
 
 
 def given(cluster: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The policy of a cluster whose variables were found right, as it is written; empty where there is none."""
+    """The policy of a cluster whose variables were found right, as it is written.
+
+    Empty where there is none.
+    """
     policy, _unread = _read(cluster)
     return kubernetes_policy.with_additions(policy, cluster["policy_accounts"])
 

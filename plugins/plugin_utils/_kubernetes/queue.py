@@ -248,7 +248,10 @@ def cohort(name: str, parts: t.Mapping[Cell, Given], has: t.Mapping[Cell, int], 
 
 
 def admission(name: str, spec: Object, **more: t.Any) -> list[Object]:
-    """A rule of the API server for the namespaces of accounts; more: keys of its binding."""
+    """A rule of the API server for the namespaces of accounts.
+
+    more: keys of its binding.
+    """
     api = "admissionregistration.k8s.io/v1"
     return [
         {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": metadata(name), "spec": {"failurePolicy": "Fail", **spec}},

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""How the GPUs of a worker are shared, in the words that SLURM has for it: pure functions.
+"""How the GPUs of a worker are shared, in the words that SLURM has for it.
+
+Pure functions.
 
 Sources: README and code of NVIDIA/k8s-device-plugin 0.18 ("Shared access to GPUs").
 """

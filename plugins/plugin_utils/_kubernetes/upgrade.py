@@ -74,7 +74,7 @@ def plan(
     cluster: t.Mapping[str, str],
     target: str,
 ) -> dict[str, t.Any]:
-    """What is to be done, and in which order.
+    """What must be done, and in which order.
 
     :param read: lines of the hosts that answered, as read_host takes them, by inventory name.
     :param names: of nodes, by inventory name.
@@ -169,7 +169,7 @@ def _tainted(node: t.Mapping[str, t.Any]) -> str:
 
 
 def _job_errors(nodes: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """kubeadm upgrade apply waits for a Job of its own. It leaves that out where all nodes are cordoned, not where some have taints."""
+    """kubeadm upgrade apply waits for its own Job. It leaves that out where all nodes are cordoned, not where some have taints."""
     closed = [_closed(node) for node in nodes]
     reasons = [why or _tainted(node) for node, why in zip(nodes, closed)]
     if all(closed) or not all(reasons):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Device plugins of other vendors than NVIDIA, as data: pure functions. No test ran one of them.
+"""Device plugins of other vendors than NVIDIA, as data: pure functions.
+
+No test ran one of them.
 
 Sources: the manifests of ROCm/k8s-device-plugin and intel/intel-device-plugins-for-kubernetes (gpu_plugin).
 """

@@ -1,12 +1,14 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The front's configuration of Apache and mod_auth_openidc: pure functions, data in, text out.
+"""The front's configuration of Apache and mod_auth_openidc.
+
+Pure functions, data in, text out.
 
 Three things about these modules decide how rules are written here:
 - "Require claim name:value" ignores blanks in values, so only the form with a regular expression is used, anchored at both ends.
   Backslashes arrive doubled there, so none is used; "$" would let a line feed pass, so the end is "no character follows".
-- A rule is evaluated before anybody is authenticated, too, and what it denies then stays denied, unless it names REMOTE_USER.
+- A rule is evaluated before a user is authenticated, too, and what it denies then stays denied, unless it names REMOTE_USER.
 - A location has the settings of only one token method, because those of mod_auth_openidc belong to a virtual host.
 """
 
@@ -167,14 +169,14 @@ def claim_expr(condition: str) -> str:
 
 
 def absent_or_number(claim: str) -> list[str]:
-    """An expression can't tell a claim that is not there from an empty one."""
+    """An expression can't distinguish a missing claim from an empty one."""
     absent = block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
     return block("RequireAny", [*absent, claim_expr(f"env('OIDC_CLAIM_{claim}') =~ /^[0-9]+$/")])
 
 
 def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
-    # Who may use a token that is bound to a key can't be told here: it is not taken as one that anybody may use.
+    # A token that is bound to a key can't be checked here, so it is not accepted as one that any client may use.
     bound = [*block("RequireAll", ["Require all granted", "Require not env OIDC_CLAIM_cnf"])]
     rules = [f'Require claim "aud~{exactly(backend["audience"])}"', *bound]
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
@@ -214,7 +216,10 @@ def introspection_rules() -> list[str]:
 
 
 def session_rules(provider: Item, base: str) -> list[str]:
-    """A browser sends the session with requests of other sites' pages, too; what such a page asks for has its name in Origin."""
+    """A browser sends the session with requests of other sites' pages, too.
+
+    What such a page asks for has its name in Origin.
+    """
     return [
         f'Require claim "aud~{exactly([provider["client_id"]])}"',
         f"Require expr \"-z %{{HTTP:Origin}} || %{{HTTP:Origin}} == '{base}'\"",
@@ -265,7 +270,10 @@ def rules(backend: Item, vhost: Item, refused: t.Sequence[str]) -> list[str]:
 
 
 def error_documents(documents: t.Mapping[int, str]) -> list[str]:
-    """Pages for who asks for a page, JSON for programs. documents: name of the file by status, without its ending."""
+    """Pages for who asks for a page, JSON for programs.
+
+    documents: name of the file by status, without its ending.
+    """
 
     def kind(ending: str) -> list[str]:
         return [f"ErrorDocument {status} /.front/{name}.{ending}" for status, name in documents.items()]
@@ -274,7 +282,7 @@ def error_documents(documents: t.Mapping[int, str]) -> list[str]:
 
 
 def passed_headers(backends: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
-    """Headers by which the front tells upstreams who asks."""
+    """Headers that show upstreams who asks."""
     names = [name for backend in backends for name in (backend["user_header"], *backend["claims_headers"]) if name]
     return list(dict.fromkeys(names))
 
@@ -309,7 +317,7 @@ def location(backend: Item, vhost: Item, site: Item) -> list[str]:
     if backend["access"] == "bearer":
         lines.append("RequestHeader unset Cookie")
     else:
-        # Those of all ports: browsers send a name's cookies to each of them, and another provider's session is nobody's business here.
+        # Those of all ports: browsers send a name's cookies to each of them, and another provider's session must not be seen here.
         own = f"(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_state_)[^=;]*"
         lines.append(f'RequestHeader edit* Cookie "(^|;)\\s*{own}=[^;]*" ""')
     # The client's own never goes on.
@@ -335,9 +343,11 @@ def with_slash(url: str) -> str:
 
 
 def proxied(backend: Item) -> list[str]:
-    """Where requests go. Longer paths come first, because the first that fits is taken.
+    """Where requests go.
 
-    Each backend has a balancer of its own, even for one upstream: mod_proxy would otherwise give all that have the same upstream the
+    Longer paths come first, because the first that fits is taken.
+
+    Each backend has its own balancer, even for one upstream: mod_proxy would otherwise give all that have the same upstream the
     timeouts, and what else is said there, of the first.
     """
     path, upstreams = backend["path"], [with_slash(url) for url in backend["upstreams"]]
@@ -366,7 +376,7 @@ def with_path(path: str, upstreams: t.Sequence[str]) -> list[str]:
 
 
 def backend_section(backend: Item, vhost: Item, site: Item) -> list[str]:
-    """Between marks, by which a line that Apache complains about is told to be a backend's."""
+    """Between marks, by which a line that Apache complains about can be assigned to a backend."""
     return [f"# Backend {backend['name']}", *location(backend, vhost, site), *proxied(backend), f"# End of backend {backend['name']}"]
 
 
@@ -559,7 +569,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
 
 
 def stray(port: int, site: Item) -> list[str]:
-    """The first virtual host of a port answers for every name that is nobody's, and has what holds before a name is told."""
+    """The first virtual host of a port answers for every unknown name, and has what holds before the name is known."""
     return block(
         f"VirtualHost *:{port}",
         [
@@ -634,7 +644,10 @@ MODULES = (
 
 
 def loaded(names: t.Iterable[str]) -> list[str]:
-    """Modules that nobody else loaded; what the host has in mods-enabled stays as it is."""
+    """Modules that are not loaded yet.
+
+    What the host has in mods-enabled stays as it is.
+    """
     lines = []
     for name in names:
         lines += block(f"IfModule !{name}_module", [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so"])
@@ -654,7 +667,10 @@ def listens(ports: t.Sequence[int], ports_conf: str) -> list[str]:
 
 
 def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> str:
-    """The configuration file. site: the role's variables and what was read on the host; metadata: by provider."""
+    """The configuration file.
+
+    site: the role's variables and what was read on the host; metadata: by provider.
+    """
     backends = [backend for vhost in hosts for backend in vhost["backends"]]
     site = {**site, "forged": oidc_headers.forged(passed_headers(backends))}
     tls_ports = list(dict.fromkeys(vhost["port"] for vhost in hosts))

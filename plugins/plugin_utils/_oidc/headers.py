@@ -12,7 +12,7 @@ import itertools
 import re
 import typing as t
 
-# Who somebody is: only the front may say that to an upstream.
+# Headers that identify a user: only the front may send these to an upstream.
 IDENTITIES = (
     "X-Remote-User",
     "Remote-User",
@@ -81,10 +81,10 @@ IDENTITIES = (
     "Impersonate-Uid",
 )
 
-# Beginnings of names that some servers take for who somebody is.
+# Beginnings of names of headers by which some servers identify a user.
 IDENTITY_PREFIXES = ("Impersonate-Extra-", "X-Remote-Extra-", "X-Authentik-", "X-MS-TOKEN-")
 
-# What was asked, how and from where; certificates and tokens that somebody else is said to have checked.
+# What was asked, how and from where; certificates and tokens that are said to be checked already.
 CIRCUMSTANCES = (
     "X-Auth-Request-Access-Token",
     "X-Forwarded-Access-Token",
@@ -202,7 +202,10 @@ def script(passed_on: t.Iterable[str]) -> str:
 
 
 def forged(passed_on: t.Iterable[str]) -> list[str]:
-    """All names to take away. passed_on: the headers that backends get from the front. Dots are spellings of identities, too."""
+    """All names to take away. passed_on: the headers that backends get from the front.
+
+    Dots are spellings of identities, too.
+    """
     own = [spelling for name in (*passed_on, *IDENTITIES) for spelling in spellings(name, "-_.")]
     known = [spelling for name in CIRCUMSTANCES for spelling in spellings(name)]
     claims = [spelling for claim in FORGEABLE_CLAIMS for spelling in spellings("OIDC-CLAIM-" + claim)]

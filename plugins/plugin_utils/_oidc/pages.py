@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the front answers by itself: a page for people and JSON for programs: pure functions."""
+"""What the front answers by itself: a page for people and JSON for programs.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,10 @@ NUMBERS = (
 
 
 def site_of(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any]) -> Item:
-    """The role's variables with numbers as numbers and paths as paths. read: module_version and ports_conf of the host."""
+    """The role's variables with numbers as numbers and paths as paths.
+
+    read: module_version and ports_conf of the host.
+    """
     site = {**settings, **{key: int(settings[key]) for key in NUMBERS}}
     certificate, key = certificate_paths(settings)
     return {
@@ -106,12 +109,15 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
 
 
 def derived(master: bytes, purpose: str) -> str:
-    """A secret of its own for each purpose, so that a session of one virtual host is nothing to another."""
+    """A separate secret for each purpose, so that a session of one virtual host is not valid for another."""
     return hmac.new(master, purpose.encode(), hashlib.sha256).hexdigest()
 
 
 def secret_files(settings: t.Mapping[str, t.Any], master: bytes, texts: t.Mapping[str, str]) -> list[Item]:
-    """The files that only root may read. texts: content of the files on the control node, by path."""
+    """The files that only root may read.
+
+    texts: content of the files on the control node, by path.
+    """
     made: dict[str, str] = {}
     store = derived(master, "sessions")
     for vhost in oidc_settings.vhosts(settings):

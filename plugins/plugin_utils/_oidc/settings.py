@@ -119,7 +119,7 @@ def provider(item: t.Mapping[str, t.Any]) -> Item:
 
 def backend(item: t.Mapping[str, t.Any], server_name: str) -> Item:
     preset = oidc_presets.PRESETS.get(str(item.get("preset") or ""), {})
-    # A path of the preset is meant for a backend beside others; on a name of its own a backend begins at the top.
+    # A path of the preset is meant for a backend beside others; on its own name a backend begins at the top.
     if item.get("host"):
         preset = {**preset, "path": "/"}
     whole = filled(item, {**BACKEND_DEFAULTS, **preset})
@@ -173,7 +173,10 @@ def plain(value: t.Any) -> bool:
 
 
 def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
-    """What is wrong with oidc_proxy_providers; what the metadata say is another matter."""
+    """What is wrong with oidc_proxy_providers.
+
+    What the metadata say is another matter.
+    """
     variable = "oidc_proxy_providers"
     errors = list_errors(variable, providers, PROVIDER_DEFAULTS)
     if errors:
@@ -367,7 +370,10 @@ def site_errors(site: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def errors(site: t.Mapping[str, t.Any]) -> list[str]:
-    """Everything that can be said before a host is asked. site: the role's variables without their prefix."""
+    """Everything that can be said before a host is asked.
+
+    site: the role's variables without their prefix.
+    """
     behind, known = site.get("backends"), site.get("providers")
     found = site_errors(site)
     found += list_errors("oidc_proxy_backends", behind, BACKEND_DEFAULTS) or provider_errors(known, behind)
@@ -394,7 +400,10 @@ def secret_keys(item: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def secret_errors(site: t.Mapping[str, t.Any], texts: t.Mapping[str, str]) -> list[str]:
-    """What is wrong with the files of secrets on the control node. texts: their content by path; no secret gets into a sentence."""
+    """What is wrong with the files of secrets on the control node.
+
+    texts: their content by path; no secret gets into a sentence.
+    """
     found = []
     for path in secret_paths(site):
         if path not in texts:

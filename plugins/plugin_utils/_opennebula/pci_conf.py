@@ -71,7 +71,7 @@ def covers(pattern: str, device: str) -> bool:
 
 
 def _has_entries(lines: Sequence[str], name: str) -> bool:
-    """Whether a list of pci.conf has entries; comments and an empty list are none."""
+    """Whether a list of pci.conf has entries; comments and an empty list do not count."""
     inside = False
     for line in lines:
         if line.startswith(name + ":"):
@@ -87,7 +87,7 @@ def _has_entries(lines: Sequence[str], name: str) -> bool:
 
 
 def _is_gone(line: str) -> bool:
-    """Whether a line of the list is to go: an entry of ours, which is written anew, or the pattern for no device."""
+    """Whether to remove a line of the list: an entry of the collection, which is written again, or the pattern for no device."""
     found = _ENTRY.match(line)
     return found is not None and (line.rstrip().endswith(_MARK) or _unquoted(found.group(1)) == NO_DEVICE)
 

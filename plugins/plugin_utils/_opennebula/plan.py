@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What OpenNebula is told of the accelerators that virtual machines may get, computed from the accelerator model.
+"""OpenNebula's configuration for the accelerators that virtual machines may get, computed from the accelerator model.
 
 Three places say which devices a host offers (OpenNebula 7.0 and newer):
 
@@ -53,7 +53,7 @@ def passed_through(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
 
     :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
     """
-    # Graphics that somebody bound to vfio-pci are not the host's console any more.
+    # Graphics that are bound to vfio-pci are no longer the host's console.
     listed = [
         dict(device, kind="gpu")
         if isinstance(device, Mapping) and device.get("kind") == "console" and device.get("driver") == "vfio-pci"
@@ -82,7 +82,7 @@ def pci_filters(accelerators: Sequence[Accelerator]) -> list[str]:
 
 
 def addresses(accelerators: Sequence[Accelerator]) -> list[str]:
-    """The addresses of a host's accelerators as OpenNebula's probe tells them.
+    """The addresses of a host's accelerators as OpenNebula's probe reports them.
 
     It takes them from ``lspci -mm``, which leaves out the domain 0000 and no other.
 
@@ -210,11 +210,11 @@ def plan(
     promised: Mapping[str, Sequence[Accelerator]] | None = None,
     accepted: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What the front end is told, from the accelerators of all KVM hosts.
+    """The front end's configuration, from the accelerators of all KVM hosts.
 
     :param hostvars: variables of hosts: ``opennebula_host_name``, and ``ansible_facts`` with ``accelerators``
     :param members: the KVM hosts
-    :param templates: the templates that shall ask for GPUs: ``name``, ``type`` or ``device``, ``count``, and what is passed on
+    :param templates: the templates that must ask for GPUs: ``name``, ``type`` or ``device``, ``count``, and what is passed on
     :param promised: what an earlier run offered of each member. What is missing of it stays offered, so that it is back by itself.
     :param accepted: members whose present hardware counts, whatever was promised
     :returns: ``filter`` (patterns), ``hosts``, ``templates``, ``errors`` (sentences that stop the run), ``lost`` (sentences about promised
@@ -278,7 +278,7 @@ def plan(
         errors.append(Finding("inventory", f"{same} are the same host {name} in OpenNebula: {remedy}.", remedy=remedy))
     known = {ids(device) for offered in offers.values() for device in offered}
     for host in hosts:
-        # An accelerator whose model nobody offers is not listed on our account.
+        # An accelerator of a model that no host offers is not in our patterns.
         host["withheld"] = addresses([device for device in kept[host["member"]] if ids(device) in known])
     impossible: list[str] = []
     found = [_template(template, offers, impossible) for template in templates]
@@ -297,7 +297,10 @@ def plan(
 
 
 def is_used(device: Accelerator | None) -> bool:
-    """Whether the host itself uses a device, or has divided it; one without a driver is of no use to anybody."""
+    """Whether the host itself uses a device, or has divided it.
+
+    One without a driver is of no use to any machine.
+    """
     return device is not None and bool(device.get("driver") or (device.get("sriov") or {}).get("num_vfs"))
 
 

@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which PCI functions virtual machines shall get, and why a device can't be one of them: pure functions.
+"""Which PCI functions virtual machines get, and why a device can't be one of them.
+
+Pure functions.
 
 The IOMMU gives memory to whole groups, so a group goes to a virtual machine as a whole or not at all.
 PCI bridges of a group stay with the host, as the kernel allows.
@@ -40,14 +42,14 @@ def plan(
     divided: t.Sequence[t.Mapping[str, t.Any]] | None = None,
     owned: t.Sequence[str] | None = None,
 ) -> dict[str, t.Any]:
-    """What is to be done on a host, or why not.
+    """What must be done on a host, or why not.
 
     :param wanted: pci_passthrough_devices: types, PCI addresses, or all.
     :param console: pci_passthrough_console: PCI addresses of graphics that gpu_facts takes for the host's own.
     :param divided: pci_passthrough_virtual_functions.
     :param owned: PCI addresses that managers of virtual machines own by accelerator_allotment; None where nothing is allotted.
-    :returns: errors (one sentence each), is_wanted (whether virtual machines shall get anything), divided (the physical functions with
-        the number of virtual ones that each shall have), devices, functions (what vfio-pci shall have; virtual ones as far as they are
+    :returns: errors (one sentence each), is_wanted (whether virtual machines get any device), divided (the physical functions with
+        the wanted number of virtual ones of each), devices, functions (those for vfio-pci; virtual ones as far as they are
         made already), kernel_arguments, and is_complete: False as long as the kernel shows no groups, so that the devices can be
         checked only after a reboot.
     """

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The text of slurm.conf(5) and cgroup.conf(5), computed from data of the hosts: pure functions, linear in the hosts.
+"""The text of slurm.conf(5) and cgroup.conf(5), computed from data of the hosts.
+
+Pure functions, linear in the hosts.
 
 Memory is in MiB.
 """
@@ -41,7 +43,7 @@ def hardware(facts: t.Mapping[str, t.Any], reserve: int) -> dict[str, int]:
     cores = max(1, int(facts.get("processor_cores") or 1))
     threads = max(1, int(facts.get("processor_threads_per_core") or 1))
     cpus = int(facts.get("processor_vcpus") or facts.get("processor_nproc") or sockets * cores * threads)
-    if sockets * cores * threads != cpus:  # some virtual machines and Arm boards tell no topology
+    if sockets * cores * threads != cpus:  # some virtual machines and Arm boards report no topology
         sockets, cores, threads = 1, cpus, 1
     memory = max(256, (int(facts["memtotal_mb"]) - reserve) // 256 * 256)
     return {"cpus": cpus, "sockets": sockets, "cores": cores, "threads": threads, "memory": memory}
@@ -77,9 +79,12 @@ def node_lines(nodes: t.Sequence[PlannedNode]) -> list[str]:
 
 
 def gres_kinds(nodes: t.Iterable[PlannedNode]) -> list[str]:
-    """The kinds of gres of a cluster, GresTypes of slurm.conf; none where no node has a GPU."""
+    """The kinds of gres of a cluster, GresTypes of slurm.conf.
+
+    None where no node has a GPU.
+    """
     sharing = [node["sharing"].partition(":")[0] for node in nodes if node["units"]]
-    # In this order: where shard comes before mps, SLURM 24.11 tells jobs a share of 0 percent.
+    # In this order: if shard comes before mps, SLURM 24.11 gives jobs a share of 0 percent.
     return ["gpu", *sorted(set(sharing) - {"exclusive"})] if sharing else []
 
 
@@ -123,7 +128,7 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], p
         "SelectType": "select/cons_tres",
         "AccountingStorageType": "accounting_storage/slurmdbd",
         "AccountingStorageHost": cluster["databases"][0]["address"],
-        # safe: a job starts only if its GPU minutes last to its end, and none is ended because somebody lowered them.
+        # safe: a job starts only if its GPU minutes last to its end, and none is ended because they were lowered.
         "AccountingStorageEnforce": "associations,limits,qos,safe",
         "SlurmctldParameters": slurm_settings.merged_list(parameters, extra.get("slurmctldparameters")),
         "HealthCheckProgram": HEALTH_PROGRAM,
@@ -144,7 +149,7 @@ def slurm_conf(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode], p
         if values or extra.get(key.lower()):
             ours[key] = slurm_settings.merged_list(values, extra.get(key.lower()))
     if cloud:
-        # Members are a site's own hosts: nobody switches them off.
+        # Members are a site's own hosts, which are not switched off.
         ours.update(slurm_settings.ELASTIC_PROGRAMS, SuspendExcNodes=fold([n["name"] for n in nodes if not is_cloud(n)]))
     if len(cluster["databases"]) > 1:
         ours["AccountingStorageBackupHost"] = cluster["databases"][1]["address"]

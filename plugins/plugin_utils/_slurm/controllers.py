@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the controllers of a SLURM cluster tell of themselves before a host is changed: pure functions."""
+"""What the controllers of a SLURM cluster report before a host is changed.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def told(
     errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals) and move: empty, or where the
     state is copied from (host, from) and on which hosts slurmctld runs (stop).
     """
-    # Some connections tell a host that is down by a failure of the task.
+    # Some connections report a host that is down as a failure of the task.
     answers = {str(result["item"]): result for result in results if "state" in result}
     silent = [str(result["item"]) for result in results if "state" not in result]
     if not answers:
@@ -92,7 +95,10 @@ def moved_errors(states: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def known_jobs(answers: t.Iterable[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.Any] | None:
-    """The jobs as one of the controllers knows them; a host that is no controller yet knows none."""
+    """The jobs as one of the controllers knows them.
+
+    A host that is no controller yet knows none.
+    """
     configured = [answer["jobs"] for answer in answers if answer["partitions"]]
     return next((jobs for jobs in configured if jobs is not None), None if configured else {"partitions": {}, "nodes": {}})
 
@@ -151,7 +157,10 @@ def loss_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -
 def move_errors(
     states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, sources: t.Sequence[str], silent: t.Sequence[str]
 ) -> t.Iterator[str]:
-    """Why a state can't be moved; sources: hosts whose slurm.conf names another directory that has a state."""
+    """Why a state can't be moved.
+
+    sources: hosts whose slurm.conf names another directory that has a state.
+    """
     former = states[sources[0]]["former"]
     moves = f"slurm_controller_state_directory moves the state from {former} to {directory}"
     if len({(states[host]["former"], states[host]["former_is"]) for host in sources}) > 1:

@@ -65,7 +65,7 @@ def differences(
 
 
 def difference(host: str, part: str, result: t.Mapping[str, t.Any]) -> list[Difference]:
-    """What one result tells; nothing where all is as it shall be."""
+    """The differences in one result. Empty if there are none."""
 
     def entry(kind: str, names: t.Iterable[t.Any], why: t.Iterable[t.Any] = ()) -> list[Difference]:
         texts = [str(name) for name in names]

@@ -31,7 +31,10 @@ HOOK_PATH = re.compile(r"/[A-Za-z0-9_./+-]+")
 
 
 def node_errors(entries: t.Any, members: t.Iterable[str]) -> list[str]:
-    """What is wrong with slurm_cluster_cloud_nodes. members: names that the cluster's hosts have already."""
+    """What is wrong with slurm_cluster_cloud_nodes.
+
+    members: names that the cluster's hosts have already.
+    """
     if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, t.Mapping) for entry in entries):
         return ["slurm_cluster_cloud_nodes must be a list of dictionaries, each with names, cpus, memory_mib and hook."]
     errors: list[str] = []
@@ -84,7 +87,7 @@ def value_errors(entry: t.Mapping[str, t.Any], where: str) -> list[str]:
 
 
 def server_errors(server: t.Any, where: str) -> list[str]:
-    """What is wrong with the server that the hook openstack shall make."""
+    """What is wrong with the declared server of the hook openstack."""
     if not isinstance(server, t.Mapping):
         return [f"{where} needs the key server with {', '.join(SERVER_REQUIRED)}: what OpenStack shall make of a node."]
     errors = [f"{where} needs {key} in its server." for key in SERVER_REQUIRED if not server.get(key)]
@@ -96,7 +99,10 @@ def is_count(value: t.Any) -> bool:
 
 
 def setting_errors(entries: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any]) -> list[str]:
-    """Settings that contradict the cloud nodes; without cloud nodes a site may save power in its own way."""
+    """Settings that contradict the cloud nodes.
+
+    Without cloud nodes a site may save power in its own way.
+    """
     ours = {name.lower() for name in (*slurm_settings.ELASTIC_PROGRAMS, "SuspendExcNodes")} if entries else set()
     return [
         f"slurm_cluster_settings sets {key}, which the collection sets itself (it comes from slurm_cluster_cloud_nodes): remove it there."
@@ -111,7 +117,10 @@ def declared_names(entries: t.Iterable[t.Mapping[str, t.Any]]) -> set[str]:
 
 
 def planned(entries: t.Iterable[t.Mapping[str, t.Any]], reserve: int) -> list[Node]:
-    """The declared nodes as the facts would describe them. Their GPUs are NVIDIA's, numbered in the order of the types."""
+    """The declared nodes as the facts would describe them.
+
+    Their GPUs are NVIDIA's, numbered in the order of the types.
+    """
     nodes: list[Node] = []
     for entry in entries:
         cpus = int(entry["cpus"])
@@ -135,7 +144,7 @@ def planned(entries: t.Iterable[t.Mapping[str, t.Any]], reserve: int) -> list[No
 
 
 def gpu(number: int, gpu_type: str) -> dict[str, t.Any]:
-    """A GPU that nobody has seen yet; its address only keeps the order."""
+    """A GPU that no host has reported yet. Its address only keeps the order."""
     return {
         "kind": "gpu",
         "vendor": "nvidia",

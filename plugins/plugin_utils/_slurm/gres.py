@@ -6,7 +6,7 @@
 
 Every unit of a usable device, the whole of it or one MIG instance, is exactly one gres.
 
-What SLURM is told, and why (gres.conf(5) and gres.html of SLURM, releases 22.05 to 26.05):
+What SLURM's files say, and why (gres.conf(5) and gres.html of SLURM, releases 22.05 to 26.05):
 
 - ``AutoDetect=off`` and explicit files: the configuration does not depend on how SLURM was built.
 - ``Type`` is the model's short type; of a MIG instance it is ``<type>_<profile>``, the form of SLURM's own NVML
@@ -114,7 +114,9 @@ def types_of(nodes: Sequence[Node]) -> list[str]:
 
 
 def tres_of(nodes: Sequence[Node]) -> list[str]:
-    """The entries for AccountingStorageTRES, sorted; empty where the cluster has no GPU.
+    """The entries for AccountingStorageTRES, sorted.
+
+    Empty where the cluster has no GPU.
 
     :arg nodes: as for :func:`gres_conf`.
     :raises ValueError: as :func:`gres_conf`.
@@ -170,7 +172,10 @@ def _units_by_node(nodes: Sequence[Node]) -> list[tuple[str, list[Unit], str]]:
 
 
 def _shares(found: Sequence[Unit], sharing: str) -> tuple[str, int]:
-    """Name of the gres that stands for parts of GPUs, and how many of it a node has; none where it is 0."""
+    """Name of the gres that stands for parts of GPUs, and how many of it a node has.
+
+    None where it is 0.
+    """
     per_gpu = slurm_sharing.per_gpu(sharing)
     if per_gpu is None:
         raise ValueError(f"The sharing must be exclusive, mps, or shard:N with N jobs per GPU, not {sharing!r}.")

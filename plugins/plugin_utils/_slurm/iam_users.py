@@ -26,7 +26,7 @@ def users_policy(
     site: t.Mapping[str, t.Any],
 ) -> tuple[dict[str, t.Any], list[str]]:
     """present: the policy that slurmdbd has; declared: iam_accounts_groups; accounts and groups: those of the plan;
-    left: names that are somebody else's on a host; site: the hand-written policy."""
+    left: names that a host has from elsewhere; site: the hand-written policy."""
     there = {entry["name"]: entry for entry in present.get("accounts") or []}
     members = {group["name"]: set(group["members"]) for group in groups}
     ours = {account["name"] for account in accounts} - set(left)
@@ -67,7 +67,10 @@ def above(wanted: t.Iterable[str], there: t.Mapping[str, t.Mapping[str, t.Any]])
 def users(
     now: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Collection[str], ours: t.Collection[str], each: t.Mapping[str, t.Any]
 ) -> list[dict[str, t.Any]]:
-    """Those who shall be in an account, and those of ours who are and shall not be. Users that somebody else put there are not named."""
+    """Wanted users of an account, and users from the IAM to remove from it.
+
+    Users that were added in another way are not named.
+    """
     limits = {user["name"]: user.get("limits") or {} for user in now}
     found: list[dict[str, t.Any]] = []
     for name in sorted(set(wanted) | (set(limits) & set(ours))):

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What is wrong with an inventory for SLURM, told before a host is touched: pure functions.
+"""What is wrong with an inventory for SLURM, before a host is touched.
+
+Pure functions.
 
 Each function returns sentences; each sentence names the variable or group and the hosts.
 """
@@ -48,7 +50,10 @@ def member_names(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
 
 
 def groups_without(groups: t.Mapping[str, t.Sequence[str]], leaving: t.Collection[str]) -> dict[str, list[str]]:
-    """The groups as they are when some nodes have left the cluster; what else a host is for SLURM, it stays."""
+    """The groups as they are when some nodes have left the cluster.
+
+    What else a host is for SLURM, it stays.
+    """
     other = [group for group in GROUPS if group != "slurm_nodes"]
     return {group: [host for host in hosts if host not in leaving or group in other] for group, hosts in groups.items()}
 
@@ -90,7 +95,7 @@ def short_name(host: str) -> str:
 
 def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Hosts that the inventory lets meet at one address or under one name."""
-    # With an ansible_host the inventory's name is an alias, and equal hostnames are told from the facts.
+    # With an ansible_host the inventory's name is an alias, and the facts show equal host names.
     errors = same({host: short_name(host) for host, own in variables.items() if not own.get("ansible_host")}, "short name")
     for key in ("ansible_host", "slurm_cluster_address"):
         values = {host: str(own[key]) for host, own in variables.items() if own.get(key)}
@@ -107,7 +112,9 @@ def address_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str
 
 
 def strange_addresses(given: t.Mapping[str, str], facts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """Addresses that a host does not have. SLURM would say so minutes later, as a fault in the boot of the node.
+    """Addresses that a host does not have.
+
+    SLURM would say so minutes later, as a fault in the boot of the node.
 
     given: slurm_cluster_address by host; names are left to the resolver.
     facts: of each host, with all_ipv4_addresses and all_ipv6_addresses.
@@ -143,7 +150,10 @@ def state_directory(variables: t.Mapping[str, t.Any]) -> str:
 
 
 def state_directory_errors(controllers: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """What is wrong with slurm_controller_state_directory; controllers: their variables by host."""
+    """What is wrong with slurm_controller_state_directory.
+
+    controllers: their variables by host.
+    """
     errors = []
     for host, own in controllers.items():
         if not PATH.fullmatch(state_directory(own)):
@@ -170,7 +180,10 @@ STORAGE = tuple(f"slurm_database_storage_{name}" for name in ("host", "user", "p
 
 
 def storage_errors(databases: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
-    """What is wrong with the MariaDB outside; databases: the variables of the hosts of slurm_databases. No secret gets into a sentence."""
+    """What is wrong with the MariaDB outside.
+
+    databases: the variables of the hosts of slurm_databases. No secret gets into a sentence.
+    """
     errors = []
     outside = [host for host, own in databases.items() if own.get("slurm_database_storage_host")]
     if len(databases) > 1:
@@ -264,7 +277,10 @@ def ssh_group_errors(names: t.Any) -> list[str]:
 
 
 def locked_out(logins: t.Mapping[str, t.Sequence[str]], exempt: t.Sequence[str]) -> list[str]:
-    """Nodes that Ansible itself could not come back to. logins: by host its user there, then that user's groups."""
+    """Nodes that Ansible itself could not come back to.
+
+    logins: by host its user there, then that user's groups.
+    """
     hosts_of: dict[str, list[str]] = {}
     for host, (user, *names) in logins.items():
         if user != "root" and not set(names) & set(exempt):

@@ -56,7 +56,7 @@ def names_of(site: Site, hosts: t.Iterable[str]) -> dict[str, str]:
 def unfit(site: Site, host: str, recorded: t.Sequence[dict[str, t.Any]]) -> list[Finding]:
     """What is wrong with the devices that a node was promised to have."""
     allotment = site.hostvars[host].get(_allotment.VARIABLE)
-    # MIG instances that nothing reports this time would be nobody's.
+    # MIG instances that nothing reports this time would belong to no manager.
     found = promises.all_as_recorded(site.facts(host).get("accelerators") or [], recorded)
     present, before = (_allotment.owned(devices, allotment, NAME) for devices in (found, recorded))
     return promises.with_lost(present, before, host)[1]
@@ -135,7 +135,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     accelerators = {}
     for host, allotment in allotments.items():
         promised = [] if host in accepted else before.get(str(facts[host].get("hostname")), [])
-        # MIG instances that nothing reports this time would be nobody's.
+        # MIG instances that nothing reports this time would belong to no manager.
         accelerators[host] = promises.all_as_recorded(facts[host].get("accelerators") or [], promised)
         # A device that is lost is on the host no more, and still its own.
         if "accelerators" in facts[host]:

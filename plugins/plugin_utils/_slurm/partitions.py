@@ -39,7 +39,10 @@ def is_time(value: t.Any) -> bool:
 
 
 class Key(t.NamedTuple):
-    """A key that a partition may have. A value that is not right is refused by the sentence; None is as if it were not there."""
+    """A key that a partition may have.
+
+    A value that is not right is refused by the sentence; None is as if it were not there.
+    """
 
     name: str
     type: str
@@ -48,7 +51,10 @@ class Key(t.NamedTuple):
 
 
 def anything(_value: t.Any) -> bool:
-    """Accept a value here; it is looked at together with the other partitions, the inventory or SLURM's settings."""
+    """Accept a value here.
+
+    It is looked at together with the other partitions, the inventory or SLURM's settings.
+    """
     return True
 
 
@@ -145,12 +151,18 @@ def value_errors(partition: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def cloud_names(partition: t.Mapping[str, t.Any]) -> list[str]:
-    """The cloud nodes of a partition; raises ValueError where its key cloud can't be read."""
+    """The cloud nodes of a partition.
+
+    :raises ValueError: its key cloud can't be read.
+    """
     return [name for expression in partition.get("cloud") or [] for name in expand(expression)]
 
 
 def cloud_errors(partitions: t.Iterable[t.Mapping[str, t.Any]], known: t.Collection[str]) -> list[str]:
-    """What is wrong with the cloud nodes of partitions without errors of their own. known: the cloud nodes that are declared."""
+    """What is wrong with the cloud nodes of partitions without errors of their own.
+
+    known: the cloud nodes that are declared.
+    """
     found = []
     placed: set[str] = set()
     for partition in partitions:

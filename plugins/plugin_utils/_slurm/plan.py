@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The plan of a SLURM cluster, computed from data of its hosts: pure functions, linear in the hosts.
+"""The plan of a SLURM cluster, computed from data of its hosts.
+
+Pure functions, linear in the hosts.
 
 Terms are those of slurm.conf(5), gres.conf(5) and cgroup.conf(5). Memory is in MiB.
 """
@@ -71,7 +73,7 @@ def probes(partitions: t.Iterable[Partition], unfit: t.Collection[str]) -> list[
         if partition.is_cloud_only:
             continue
         types = types_of(node for node in partition.nodes if not is_cloud(node) and node["name"] not in unfit)
-        # A probe shall not start a cloud node.
+        # A probe must not start a cloud node.
         exclude = {"exclude": fold(partition.cloud)} if partition.cloud else {}
         found += [{"partition": partition.declared["name"], "gres_type": gres_type, **exclude} for gres_type in [None, *types]]
     return found
@@ -84,7 +86,10 @@ def share(
     shared_before: t.Mapping[str, str],
     busy: t.Collection[str],
 ) -> list[str]:
-    """Settle how each node shares its GPUs; what is wrong with that, one sentence each."""
+    """Settle how each node shares its GPUs.
+
+    What is wrong with that, one sentence each.
+    """
     of_partitions: dict[str, dict[str, str]] = {}
     for partition in partitions:
         if partition.declared.get("gpu_sharing") is not None:
@@ -128,7 +133,7 @@ def hardware_errors(
 
 
 def unscheduled(node: Node, known: t.Collection[str]) -> list[Finding]:
-    """What jobs of a node can't use although nobody promised it, and what the tools that read its devices complain of."""
+    """Devices of a node that jobs can't use and that were not promised, and what the tools that read its devices complain about."""
     name = node["name"]
     found = [
         Finding(

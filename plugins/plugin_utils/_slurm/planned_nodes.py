@@ -35,7 +35,10 @@ class PlannedNode(Node):
 
 
 def planned(node: Node, accelerators: list[dict[str, t.Any]]) -> PlannedNode:
-    """Settle a node's devices; raises ValueError, one sentence with the node's name, where two of them share a file."""
+    """Settle a node's devices.
+
+    :raises ValueError: two of them share a file; one sentence.
+    """
     try:
         return {**node, "accelerators": accelerators, "units": units(accelerators), "sharing": "exclusive"}
     except ValueError as error:

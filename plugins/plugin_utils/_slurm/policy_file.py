@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A policy from the inventory or from a file on the control node. It needs PyYAML, which every control node has."""
+"""A policy from the inventory or from a file on the control node.
+
+It needs PyYAML, which every control node has.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ DEEPEST = 50
 
 # mypy can't follow a base that is chosen at run time: the fast parser where PyYAML was built with it.
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a word."""
+    """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a warning."""
 
     def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
         seen = set()

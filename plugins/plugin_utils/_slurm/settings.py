@@ -132,7 +132,10 @@ def line_settings_errors(where: str, settings: t.Any, ours: t.Mapping[str, str])
 
 
 def unwritable_settings(where: str, settings: t.Any) -> list[str]:
-    """One sentence for each setting that would not be one setting in the file; a line break could smuggle in another one."""
+    """One sentence for each setting that would not be one setting in the file.
+
+    A line break could smuggle in another one.
+    """
     if not isinstance(settings, t.Mapping):
         return [f"{where} must be a dictionary of settings and their values."]
     found = [f"{where} has {key!r}, which is no name of a setting." for key in settings if not is_setting_name(key)]
@@ -173,7 +176,10 @@ def merged_list(ours: t.Sequence[str], theirs: t.Any) -> str:
 
 
 def with_settings(parts: t.Mapping[str, str], settings: t.Mapping[str, t.Any], state: str) -> str:
-    """The settings of one line; a site's replace ours, as SLURM reports one that stands there twice."""
+    """The settings of one line.
+
+    A site's replace ours, as SLURM reports one that stands there twice.
+    """
     theirs = {key.lower() for key in settings}
     words = [f"{key}={value}" for key, value in parts.items() if key.lower() not in theirs]
     words += [f"{key}={setting(value)}" for key, value in sorted(settings.items())]

@@ -79,7 +79,7 @@ def file_of(name: str, sharing: str) -> dict[str, str]:
     """The file on the controllers that says how a node shares its GPUs, written once the node has registered so.
 
     slurmctld 24.11 that has seen a node register without its shares, as on the way from exclusive to shared, gives a GPU away
-    as a whole while jobs have shares of it, until it is started anew: it is restarted when this file is newer than its process.
+    as a whole while jobs have shares of it, until it is started again: it is restarted when this file is newer than its process.
     """
     path = f"/var/lib/deephdc/slurm_sharing/{name}"
     return {"path": path, "state": "absent"} if sharing == "exclusive" else {"path": path, "content": f"{sharing}\n"}

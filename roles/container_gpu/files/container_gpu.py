@@ -44,7 +44,10 @@ def devices() -> list[str]:
 
 
 def libraries(root: str, cache: str | None = None) -> dict[str, str]:
-    """Path in the container to file on the host; empty where the image's loader would not look for such libraries."""
+    """Path in the container to file on the host.
+
+    Empty where the image's loader would not look for such libraries.
+    """
     folder = next((name for name in FOLDERS if os.path.isdir(root + name)), None)
     if folder is None:
         return {}

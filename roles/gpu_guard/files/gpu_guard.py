@@ -101,7 +101,10 @@ def variables(pid):
 
 
 def has_open(pid, device):
-    """Whether a process has the device open; a link to a file elsewhere is not followed, as its file system may hang."""
+    """Whether a process has the device open.
+
+    A link to a file elsewhere is not followed, as its file system may hang.
+    """
     directory = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(directory):

@@ -191,7 +191,10 @@ def status_of(nodes: list[Record], pods: list[Record]) -> Record:
 
 
 def status(path: str, cluster: str) -> Record:
-    """The cluster as it is now; with up false and an error, a sentence, where the API does not answer, and nothing else in it."""
+    """The cluster as it is now.
+
+    If the API does not answer, it has up false and an error (a sentence), and nothing else.
+    """
     found: Record = {"time": int(time.time()), "up": True, "error": "", "cluster": cluster, "version": "", "nodes": [], "pods": []}
     try:
         api = Api(path)
@@ -268,7 +271,10 @@ def kind_of(node: Record) -> tuple[t.Any, ...]:
 
 
 def glue2(seen: Record, service: str, domain: str) -> Record:
-    """Entities of GLUE 2.0 and, for accelerators, GLUE 2.1; each in a list under its name."""
+    """Entities of GLUE 2.0 and, for accelerators, GLUE 2.1.
+
+    Each in a list under its name.
+    """
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seen["time"]))
     kinds: dict[tuple[t.Any, ...], list[Record]] = {}
     for node in seen["nodes"]:

@@ -12,7 +12,10 @@ from container_gpu import devices, nvidia_libraries
 
 
 def with_gpus(container: dict, gpus: list, libraries: dict) -> dict:
-    """Devices and libraries as mounts, except those that the user named; a container without a GPU is left as it is."""
+    """Devices and libraries as mounts, except those that the user named.
+
+    A container without a GPU is left as it is.
+    """
     there = {mount["destination"] for mount in container["mounts"]}
     mounts = [(path, path, []) for path in gpus] + [(file, path, ["ro", "nodev"]) for path, file in libraries.items()]
     container["mounts"] += [

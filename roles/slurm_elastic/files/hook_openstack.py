@@ -107,7 +107,7 @@ class Cloud:
 def attempt(failed: dict[str, str], name: str, what, *arguments):
     try:
         return what(*arguments)
-    except Exception as error:  # whatever it is, the other nodes are served and this one's cause is told
+    except Exception as error:  # whatever it is, the other nodes are served and this one's cause is reported
         failed[name] = sentence_of(error)
         return None
 

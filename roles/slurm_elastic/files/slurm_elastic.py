@@ -158,7 +158,10 @@ def retry(config: dict) -> None:
 
 
 def write_to(path: str) -> None:
-    """Send all output to the log; a full disk or a wrong owner of it is no reason not to start nodes."""
+    """Send all output to the log.
+
+    A full disk or a wrong owner of it is no reason not to start nodes.
+    """
     try:
         log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
     except OSError:

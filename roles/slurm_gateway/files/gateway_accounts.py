@@ -17,7 +17,7 @@ ACCOUNT = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
 # Accounts that run services; so is whoever shares a user id with one of them.
 SERVICES = ("root", "slurm", "slurmrestd", "slurm_gateway", "munge", "nobody", "www-data")
 
-# Debian's ranges: below are system accounts, in between those that packages and systemd make, and nobody.
+# Debian's ranges: below are system accounts, in between those that packages and systemd make, and the user `nobody`.
 FIRST_USER = 1000
 RESERVED = range(60000, 65536)
 
@@ -26,7 +26,10 @@ NO_LOGIN = ("nologin", "false")
 
 
 class Refused(Exception):
-    """No account for this identity; the text says so in one sentence that may be shown to whoever asks."""
+    """No account for this identity.
+
+    The text says so in one sentence that may be shown to whoever asks.
+    """
 
 
 class Broken(Exception):
@@ -63,7 +66,7 @@ def mapped(maps: t.Sequence[str], issuer: str, subject: str) -> Account:
             raise Broken(f"the map of accounts {path} has an identity twice: {json.dumps([issuer, subject])}")
         if own:
             account = local(str(own[0].get("account")))
-            # A name that was given to somebody else since the map was made.
+            # A name that was given to another user since the map was made.
             if str(own[0].get("uid", account.uid)) != str(account.uid):
                 raise Refused("The account that your identity is mapped to is another one now.")
             return account

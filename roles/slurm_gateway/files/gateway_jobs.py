@@ -1,7 +1,7 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway's own, stable interface, and how it is told in the words of SLURM's versioned one: pure functions."""
+"""The gateway's own, stable interface, and its translation into SLURM's versioned one: pure functions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ else:
 
 
 class NewJob(BaseModel, extra="forbid"):
-    """What a job shall be. It runs on one node."""
+    """The wanted job. It runs on one node."""
 
     script: str = Field(..., min_length=3, max_length=SCRIPT_LIMIT, description="Begins with '#!'. Lines with #SBATCH count for nothing.")
     name: str = Field("job", description="Letters, digits and '._-', 64 at most.")
@@ -129,7 +129,7 @@ class Invalid(Exception):
 
 
 def problems(job: NewJob) -> str:
-    """What is wrong with a job that its types do not tell; empty if nothing is."""
+    """What is wrong with a job beyond its types; empty if nothing is."""
     if not job.script.startswith("#!"):
         return "script must begin with '#!' and the path of an interpreter."
     if "\0" in job.script:
@@ -256,7 +256,7 @@ def tres_of_list(value: t.Any) -> list[tuple[str, int]]:
 
 
 def job_of_controller(own: Record) -> Job:
-    """A job as slurmctld tells it."""
+    """A job as slurmctld reports it."""
     state, ended = state_of(own.get("job_state"))
     return Job(
         id=int(own["job_id"]),
@@ -367,7 +367,10 @@ def node_partitions(node: Record) -> list[str]:
 
 
 def partition_settings(own: Record) -> tuple[int | None, int | None, list[str]]:
-    """Longest and default time, and state, in either version's words. Which one is the default only the older tells."""
+    """Longest and default time, and state, in either version's words.
+
+    Only the older version says which one is the default.
+    """
     if "maximums" in own:
         state = (own.get("partition") or {}).get("state")
         return number(own["maximums"].get("time")), number((own.get("defaults") or {}).get("time")), words(state)

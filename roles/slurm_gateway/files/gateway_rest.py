@@ -66,7 +66,10 @@ def said(answer: Record) -> str:
 
 
 class Slurm:
-    """Requests for one user each. key_file: what tokens are signed with, read for each request, so that a new key counts at once."""
+    """Requests for one user each.
+
+    key_file: what tokens are signed with, read for each request, so that a new key counts at once.
+    """
 
     def __init__(self, path: str, key_file: str) -> None:
         self.path, self.key_file = path, key_file
@@ -85,7 +88,10 @@ class Slurm:
         return self.known_version
 
     def ask(self, method: str, path: str, user: str, body: Record | None = None) -> Record:
-        """The answer to a request; path: with VERSION in it. Raises Declined with SLURM's own words."""
+        """The answer to a request; path: with VERSION in it.
+
+        Raises Declined with SLURM's own words.
+        """
         status, answer = self.exchange(method, path.replace("VERSION", f"v0.0.{self.version(user)}"), user, body)
         words = said(answer)
         if status in (401, 403, 511) or any(sign in words for sign in NOT_TRUSTED):

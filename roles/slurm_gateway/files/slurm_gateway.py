@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SLURM for users of an identity provider: five operations of a small JSON interface, for the account that a map gives to a token.
 
-The front checks the token and names its issuer and subject in two headers; the socket lets nobody else in. Everything is done with
-a token of SLURM's own for that account, so SLURM itself decides what it may.
+The front checks the token and names its issuer and subject in two headers; only the front can connect to the socket. Everything is
+done with SLURM's own token for that account, so SLURM itself decides what it may do.
 
 usage: slurm_gateway.py    with the listening socket from systemd, and SUBMISSIONS_PER_MINUTE in its environment
 """
@@ -164,7 +164,7 @@ def job_of(request: fastapi.Request, number: int, account: Account) -> gateway_j
         try:
             found = slurm.listed(f"{path}{number}", account.name, "jobs")
         except gateway_rest.Declined:
-            # How an unknown job is told differs between the releases.
+            # The answer for an unknown job differs between the releases.
             continue
         mine = gateway_jobs.newest(read(own) for own in found if own.get("job_id") == number and owned(own, account))
         if mine:
@@ -173,7 +173,7 @@ def job_of(request: fastapi.Request, number: int, account: Account) -> gateway_j
 
 
 def owned(own: gateway_rest.Record, account: Account) -> bool:
-    """slurmctld tells a job's user id, slurmdbd the name."""
+    """slurmctld has a job's user id, slurmdbd the name."""
     if "user_id" in own:
         return bool(own["user_id"] == account.uid)
     return bool((own.get("association") or {}).get("user") == account.name and own.get("user") == account.name)

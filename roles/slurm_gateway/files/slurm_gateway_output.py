@@ -4,7 +4,7 @@
 """Say whether an account is open, and read a part of a job's output as the user whose job it was.
 
 Runs as root for one request on standard input, from a socket that only the gateway reaches; gives up everything but that user's
-rights before it looks at a path. So a link, or a path that leads elsewhere, shows nobody more than he can read anyway.
+rights before it looks at a path. So a link, or a path that leads elsewhere, shows a user no more than what that user can read anyway.
 
 Request, one line of JSON: account, path, offset. Answer: one line of JSON, with size or with error, and the bytes.
 With an account alone the answer is that line, without size.
@@ -39,7 +39,7 @@ class Unreadable(Exception):
 
 
 class Conversation(ctypes.Structure):
-    """pam_conv(3) without a function: nobody is there to be asked."""
+    """pam_conv(3) without a function: there is no user to ask."""
 
     _fields_ = (("function", ctypes.c_void_p), ("data", ctypes.c_void_p))
 
@@ -67,7 +67,7 @@ def become(account: gateway_accounts.Account) -> None:
 def part(path: str, offset: int) -> tuple[int, bytes]:
     """Size of a file and a part of it."""
     try:
-        # Neither a link in the place of the file nor a pipe that nobody writes to.
+        # Neither a link in the place of the file nor a pipe without a writer.
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:
         raise Unreadable(f"The job's output can't be read on the gateway's host: {error.strerror}.") from None

@@ -170,7 +170,7 @@ def document(seen: Record, service: str, domain: str) -> Record:
 
 
 def main(path: str, service: str, domain: str = "") -> str:
-    """Write the document; returns why SLURM did not tell, empty if it did."""
+    """Write the document. Returns why SLURM did not answer, empty if it did."""
     seen = status()
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         json.dump(document(seen, service, domain), file, indent=1, sort_keys=True)

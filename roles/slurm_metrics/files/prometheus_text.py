@@ -29,7 +29,7 @@ def escape(text: str) -> str:
 
 
 def publish(text: t.Any, path: str) -> None:
-    """Replace the file at once, so that nobody reads half of it."""
+    """Replace the file at once, so that no process reads half of it."""
     new = f"{path}.new"
     with open(new, "w", encoding="utf-8") as file:
         file.write(str(text))

@@ -85,7 +85,10 @@ def scheduled():
 
 
 def of_job():
-    """The GPUs that SLURM gave to the job of this prolog or epilog; as the gres, shards and MPS percents say it alike."""
+    """The GPUs that SLURM gave to the job of this prolog or epilog.
+
+    Gres, shards and MPS percents name them in the same way.
+    """
     gpus = scheduled()
     return [gpus[index] for index in os.environ.get("SLURM_JOB_GPUS", "").split(",") if index in gpus]
 
@@ -115,7 +118,7 @@ def problems(gpus):
 
 
 def nvidia_problems():
-    """What nvidia-smi says is wrong, by PCI address, and whether it told of all GPUs.
+    """What nvidia-smi says is wrong, by PCI address, and whether it reported all GPUs.
 
     Nothing where it is not there or does not answer: that concerns the tool.
     """
@@ -157,7 +160,10 @@ def gpu_problems(gpu):
 
 
 def guarded(main):
-    """Run a prolog or epilog; a mistake in it is told, and no reason to drain a node or to send its job away."""
+    """Run a prolog or epilog.
+
+    A mistake in it is reported, but does not drain the node or send its job away.
+    """
     try:
         return main()
     except Exception:  # whatever it is
@@ -166,7 +172,10 @@ def guarded(main):
 
 
 def drain(node, reason):
-    """Keep new jobs away from this node; a reason that is there already stays. Returns whether the node is drained."""
+    """Keep new jobs away from this node; a reason that is there already stays.
+
+    Returns whether the node is drained.
+    """
     say(reason)
     shown = run(["/usr/bin/scontrol", "-o", "show", "node", node], SCONTROL_SECONDS)
     if shown and re.search(rb"DRAIN.*Reason=", shown.stdout):

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's Multi-Process Service for the jobs of one user on one GPU.
 
-Each user has a daemon of his own for each GPU, which runs as himself, in a unit of its own that can open no other GPU,
-with a pipe directory that nobody else can enter. It lives as long as one of his jobs shares the GPU.
+Each user has a separate daemon for each GPU. It runs as that user, in its own unit that can open no other GPU,
+with a pipe directory that no other user can enter. It lives as long as one of the user's jobs shares the GPU.
 """
 
 import contextlib

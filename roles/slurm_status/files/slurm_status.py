@@ -26,7 +26,7 @@ Record = t.Dict[str, t.Any]
 
 
 class Unreadable(Exception):
-    """One sentence: why SLURM did not tell."""
+    """One sentence: why SLURM did not answer."""
 
 
 def run(*words: str) -> str:
@@ -43,7 +43,10 @@ def run(*words: str) -> str:
 
 
 def fields(line: str) -> dict[str, str]:
-    """The words KEY=VALUE of a line of `scontrol --oneliner`; a value may have blanks, as reasons do."""
+    """The words KEY=VALUE of a line of `scontrol --oneliner`.
+
+    A value may have blanks, as reasons do.
+    """
     return {key: value.strip() for key, value in re.findall(r"(?:^|\s)([A-Z]\w*)=(.*?)(?=\s+[A-Z]\w*=|\s*$)", line)}
 
 
@@ -158,7 +161,7 @@ SCHEDULER = {
 
 
 def scheduler(output: str) -> Record:
-    """From `sdiag`; its job counters begin anew at midnight (UTC) and with slurmctld."""
+    """From `sdiag`; its job counters begin again at midnight (UTC) and with slurmctld."""
     found: Record = {}
     for line in output.splitlines():
         key, _colon, value = line.strip().partition(":")
@@ -185,7 +188,10 @@ def configured_name() -> str:
 
 
 def status() -> Record:
-    """The whole cluster; with up false and an error (a sentence) where slurmctld does not answer, and nothing else in it."""
+    """The whole cluster.
+
+    If slurmctld does not answer, it has up false and an error (a sentence), and nothing else.
+    """
     found: Record = {"time": int(time.time()), "up": True, "error": "", "cluster": configured_name(), "version": ""}
     found.update({"nodes": [], "partitions": [], "jobs": [], "scheduler": {}})
     try:

@@ -6,7 +6,7 @@
 usage: slurm_zabbix.py CONFIGURATION
 
 The items are those of the template slurm_zabbix_template.yaml. GPU types are discovered: Zabbix makes the items of a new type
-a moment after it was first told of it, and refuses values until then.
+a moment after it first got it, and refuses values until then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An honest user on another host: asks again and again, on connections of his own, and writes down how long each answer took.
+"""An honest user on another host: asks again and again, on separate connections, and writes down how long each answer took.
 
 usage: asker.py SECONDS < TOKEN      each line of the output: when it was asked, seconds until the answer, status (0: none)
 """

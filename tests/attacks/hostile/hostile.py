@@ -35,7 +35,7 @@ SAFE = {
 
 
 def tell(host: str, port: int, answers: dict[str, t.Any]) -> None:
-    """Tell a liar (tests/stand_ins/oidc/lying_provider.py) what to say; times like now+60 are filled in."""
+    """Set the answers of a liar (tests/stand_ins/oidc/lying_provider.py); times like now+60 are filled in."""
     connection = (
         http.client.HTTPSConnection(host, port, context=ssl.create_default_context(), timeout=20)
         if port == 9444
@@ -86,7 +86,7 @@ class Hostile(Front):
         return self.forge.token(claims)
 
     def lie(self, attack: Attack) -> dict[str, t.Any]:
-        """What the liar shall say of an attack's token."""
+        """What the liar must answer for an attack's token."""
         claims = {**self.forge.claims(self.audience(attack.door)), "iss": ISSUERS["opaque"], "active": True, "token_type": "Bearer"}
         return {
             key: value
@@ -194,7 +194,7 @@ class Hostile(Front):
         return ""
 
     def judge_small(self, attack: Attack, reply: Reply, _request: str) -> str:
-        """No more than the limit may be there, and nothing of a request whose length is not told."""
+        """No more than the limit may be there, and nothing of a request without a length."""
         records = self.application.of(attack.mark)
         if len(records) > 1 or self.application.of(""):
             return "became two requests"

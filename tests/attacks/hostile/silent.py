@@ -1,4 +1,6 @@
-"""Connections that say nothing, or very slowly, all from this address. Meanwhile others must be served, in time.
+"""Connections that say nothing, or very slowly, all from this address.
+
+Meanwhile others must be served, in time.
 
 usage: silent.py FRONT WAYS NUMBER      WAYS: names in ways(), parted by commas, or all; NUMBER: connections at a time
 
@@ -85,7 +87,10 @@ def ways(front: Hostile) -> dict[str, tuple[int, bool, list[Part]]]:
 
 
 class Silent:
-    """Many connections of one kind for some seconds; each that the other side closes is opened again."""
+    """Many connections of one kind for some seconds.
+
+    Each that the other side closes is opened again.
+    """
 
     def __init__(self, way: tuple[int, bool, list[Part]], number: int) -> None:
         self.port, self.tls, self.parts = way

@@ -1,4 +1,4 @@
-"""Websockets: how long one lives that was opened by somebody who may, and who else may not open or use one.
+"""Websockets: how long an allowed one lives, and that others can't open or use one.
 
 usage: sockets.py FRONT CLASS      the last line is as hostile.py's; CLASS is sockets
 """

@@ -37,7 +37,7 @@ class Api:
                 context.check_hostname, context.verify_mode = (
                     False,
                     ssl.CERT_NONE,
-                )  # a server for development, with a certificate of its own
+                )  # a server for development, with its own certificate
             if is_admin and "client-certificate-data" in self.admin:
                 with tempfile.NamedTemporaryFile() as file:
                     file.write(

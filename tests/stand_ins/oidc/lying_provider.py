@@ -1,4 +1,4 @@
-"""Stands in for an identity provider, or an application, that lies, fails or is slow: it says what it was told to say, byte by byte.
+"""Stands in for an identity provider, or an application, that lies, fails or is slow: it answers exactly the bytes that a test set.
 
 usage: lying_provider.py PORT ANSWERS.json [CERTIFICATE KEY]
 
@@ -9,7 +9,7 @@ ANSWERS.json has what it says from the beginning; PUT /answers, with the same in
   delay         seconds before it
   cut           bytes of the answer that are left out at its end
   pause         seconds between the pieces of an answer, which are parted by a NUL in raw
-What is not told is 404. GET /asked: how often each was asked for.
+Other paths are 404. GET /asked: how often each was asked for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Handler(socketserver.StreamRequestHandler):
 
     def setup(self) -> None:
         if TRUST:
-            # Here, so that nobody waits for another one's handshake.
+            # Here, so that no connection waits for the handshake of another.
             self.request = TRUST.wrap_socket(self.request, server_side=True)
         super().setup()
 
@@ -97,7 +97,7 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = 128
 
     def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        """Who goes away early is nobody's fault."""
+        """A client that goes away early is not an error."""
 
 
 TRUST: ssl.SSLContext | None = None

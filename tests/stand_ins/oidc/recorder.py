@@ -7,7 +7,7 @@ On PORT any path is answered with a page or JSON that names the user whom the fr
   .../ws       a websocket that says back what it hears
   .../slow/N   after N seconds
 On CONTROL_PORT: GET /records (JSON list of {"head", "body"}, in latin-1) and DELETE /records.
-A bare carriage return ends a header line here, as for some servers: what relies on it shows itself as a header of its own.
+A bare carriage return ends a header line here, as for some servers: what relies on it is seen as a separate header.
 """
 
 from __future__ import annotations

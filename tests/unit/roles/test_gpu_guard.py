@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The program of the role gpu_guard; what a kernel does with its words is tried in tests/verify/kubernetes_gpus/test_shared.py."""
+"""The program of the role gpu_guard.
+
+What a kernel does with its words is tried in tests/verify/kubernetes_gpus/test_shared.py.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ def test_a_device_of_a_job_is_left_to_it(guard, monkeypatch, capsys):
 
 
 def test_slurms_own_variables_say_that_a_job_has_the_gpu(guard, monkeypatch, tmp_path):
-    """Before a program of it has opened the device. SLURM's numbers are not those of the files."""
+    """Before a program of it has opened the device.
+
+    SLURM's numbers are not those of the files.
+    """
     (tmp_path / "gpu_devices").write_text("# Made by a role\na100 0000:02:00.0 /dev/nvidia1 0\na100 0000:03:00.0 /dev/nvidia2 1\n")
     monkeypatch.setattr(guard, "SCHEDULED", str(tmp_path / "gpu_devices"))
     monkeypatch.setattr(guard, "processes", lambda group: ["11"])

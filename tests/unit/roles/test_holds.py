@@ -46,7 +46,10 @@ def tasks(
 
 
 def selecting(gates: tuple[frozenset[str], ...]) -> frozenset[str]:
-    """The tags that select a task; it is reached through each of its includes. Empty where only a run without tags does."""
+    """The tags that select a task; it is reached through each of its includes.
+
+    Empty where only a run without tags does.
+    """
     named = [gate for gate in gates if "always" not in gate]
     return frozenset.intersection(*named) if named else frozenset(["always"])
 

@@ -91,7 +91,10 @@ def test_prometheus_reads_slurm_and_gpus(cluster: Cluster):
 
 
 def test_a_drained_node_and_a_lost_gpu_reach_the_operator(cluster: Cluster):
-    """A lost GPU is an alert after two minutes. A node that takes no jobs is one after an hour: its alert waits meanwhile."""
+    """A lost GPU is an alert after two minutes.
+
+    A node that takes no jobs is one after an hour: its alert waits meanwhile.
+    """
     device = cluster.out("gpu1", "awk '/^a100/ {print $3; exit}' /etc/slurm/gpu_devices")
     kind = cluster.out("gpu1", f"stat -c '0x%t 0x%T' {device}")
     cluster.out("gpu1", f"rm {device}")

@@ -1,4 +1,7 @@
-"""The distribution's driver is built beside the tests, which wait for much else. And GPUs that can be divided into MIG instances."""
+"""The distribution's driver is built beside the tests, which wait for much else.
+
+And GPUs that can be divided into MIG instances.
+"""
 
 from __future__ import annotations
 

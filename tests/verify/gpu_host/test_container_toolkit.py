@@ -1,4 +1,4 @@
-"""NVIDIA's container toolkit, the real one: engines are told, a container gets the GPU that it asks for, and bad settings are refused."""
+"""NVIDIA's container toolkit, the real one: engines are configured, a container gets the GPU it asks for, bad settings are refused."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_layouts_are_made_and_kept_over_use_and_boot(cluster: Cluster, dividing_
     assert dividing_gpus.instances() == INSTANCES
     assert dividing_gpus.instances(dividing_gpus.second) == []
 
-    # In use: nothing is to be done for the layout that it has, and another one is refused for both GPUs.
+    # In use: nothing must be done for the layout that it has, and another one is refused for both GPUs.
     cluster.out("gpu1", f'systemd-run --quiet --unit=holder python3 -c "{HOLDER}"')
     try:
         cluster.until("gpu1", "ls -l /proc/$(systemctl show -P MainPID holder)/fd", "/dev/nvidia0")

@@ -1,6 +1,6 @@
 """A driver that is in use: taken from its users, replaced, rebooted, checked and given back. The cases follow each other.
 
-The container is rebooted; what a kernel would tell of a module that it has loaded is stood in for by the files own_boots and modprobe.
+The container is rebooted; the files own_boots and modprobe stand in for what a kernel would report about a module that it has loaded.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def test_a_host_that_its_manager_keeps_keeps_its_driver(cluster: Cluster):
 
 
 def test_what_has_a_gpu_open_is_not_ended(cluster: Cluster):
-    """No driver answers behind the file here; that it is open can be seen all the same."""
+    """No driver answers behind the file here; that it is open can be seen nevertheless."""
     before = boot(cluster)
     opened = "import os, time; os.open('/dev/nvidia0', os.O_PATH); time.sleep(300)"
     made = cluster.out("gpu1", "test -e /dev/nvidia0 || (mknod -m 666 /dev/nvidia0 c 195 0; echo made)")

@@ -1,4 +1,7 @@
-"""The distribution's own driver. On Debian 12 it is really built, beside the other tests; Debian 13's takes longer and is only chosen."""
+"""The distribution's own driver.
+
+On Debian 12 it is really built, beside the other tests; Debian 13's takes longer and is only chosen.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ LIMIT = ("--limit", "gpu2")
 
 
 def test_the_distributions_driver_is_chosen_and_built(cluster: Cluster, real_driver):
-    """Module and user space of one version. On Debian 13 to be asked changes nothing; on Debian 12 the second run does not."""
+    """Module and user space of one version.
+
+    On Debian 13 to be asked changes nothing; on Debian 12 the second run does not.
+    """
     if cluster.release == "trixie":
         before = cluster.out("gpu2", "dpkg -l | sha256sum; ls /etc/apt/*")
         said = cluster.playbook(PLAYBOOK, *LIMIT, "--check", "--diff", inventories=INVENTORIES)

@@ -22,7 +22,10 @@ def test_nodes_are_ready_and_tell_their_gpus(site: Site):
 
 
 def test_a_pod_has_its_gpu_and_no_other(site: Site):
-    """The user's file has no toleration; the API server adds the one for the resource that is asked for."""
+    """The user's file has no toleration.
+
+    The API server adds the one for the resource that is asked for.
+    """
     site.start("one", f"{TRY}sleep 600", gpus=1, node="gpu1")
     site.start("other", f"{TRY}sleep 600", gpus=1, node="gpu1")
     try:

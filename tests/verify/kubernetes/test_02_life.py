@@ -74,7 +74,10 @@ def deployment(site: Site) -> None:
 
 
 def test_a_host_is_not_taken_from_a_job_and_services_move(site: Site):
-    """The job's pod ends by itself or not at all; the service's pods go to the other host."""
+    """The job's pod ends by itself or not at all.
+
+    The service's pods go to the other host.
+    """
     site.kubectl(f"create job training --image={BUSYBOX} -- sleep 600")
     job = site.get("job training")
     site.kubectl("delete job training")
@@ -151,7 +154,7 @@ def test_what_another_cluster_has_is_refused(site: Site):
 
 @pytest.mark.parametrize("number", range(2))
 def test_a_killed_run_is_completed_by_the_next(site: Site, number: int):
-    """A worker that is begun anew, killed at a random task."""
+    """A worker that is made again, killed at a random task."""
     seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6)) + number
     print(f"KILL_SEED={seed}")
     site.kubectl("delete node gpu2 --ignore-not-found")

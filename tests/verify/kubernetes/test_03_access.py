@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who comes in by a token, and what they may do. A test begins with what the one before left."""
+"""Who comes in by a token, and what they may do.
+
+A test begins with what the one before left.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def token(site: Site, name: str = "ben", groups: list[str] | None = None, **more
 
 
 def inventory(site: Site, name: str) -> Any:
-    """A variable of the site as the inventory has it; the authority's certificate is what the look-up would give."""
+    """A variable of the site as the inventory has it.
+
+    The authority's certificate is what the look-up would give.
+    """
     value = yaml.safe_load((site.inventory / "hosts.yml").read_text(encoding="utf-8"))["all"]["vars"][f"kubernetes_cluster_{name}"]
     for issuer in value if name == "issuers" else ():
         issuer["certificate_authority"] = (site.secrets / "pki/ca.pem").read_text(encoding="utf-8")
@@ -230,7 +236,10 @@ def test_names_that_give_no_right(site: Site):
 
 
 def test_a_client_can_not_name_itself(site: Site):
-    """Who may not take another one's name gets none; an administrator may, and is no one else without asking."""
+    """Who may not take another one's name gets none.
+
+    An administrator may, and is no one else without asking.
+    """
     others = ("--as=iam:ada", "--as=eve --as-group=system:masters", "--as=system:admin")
     for words in others:
         assert "cannot impersonate" in site.as_user("ben").kubectl(f"get --raw {NODES} {words}", succeeds=False)
@@ -279,7 +288,10 @@ def test_rights(site: Site, name: str, groups: list[str], yes: list[str], no: li
 
 
 def test_who_is_taken_out_loses_the_right_at_once(site: Site):
-    """What another made stays; what another added to ours goes. A namespace that is not there keeps no other right back."""
+    """What another made stays; what another added to ours goes.
+
+    A namespace that is not there keeps no other right back.
+    """
     ben, eve, added, stranger = (site.as_user(name) for name in ("ben", "eve", "added", "stranger"))
     site.kubectl("create rolebinding strangers --clusterrole=view --user=iam:stranger -n default")
     patch = shlex.quote(json.dumps([{"op": "add", "path": "/subjects/-", "value": {"kind": "User", "name": "iam:added"}}]))

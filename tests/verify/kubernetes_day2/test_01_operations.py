@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What operators do with nodes and with the cluster. A test begins with what the one before left."""
+"""What operators do with nodes and with the cluster.
+
+A test begins with what the one before left.
+"""
 
 from __future__ import annotations
 
@@ -312,7 +315,7 @@ def test_a_node_that_is_gone_for_good_is_removed(site: Site):
     finally:
         container("gpu2", site, "start")
     site.until("gpu2", "systemctl is-system-running --wait", "")
-    # It came back all the same: what is left of it there goes, and it may join.
+    # It came back nevertheless: what is left of it there goes, and it may join.
     site.playbook(REMOVE, variables={"kubernetes_remove_nodes": "gpu2"})
     site.playbook(PLAYBOOK)
     site.kubectl("wait --for=condition=Ready node gpu2 --timeout=120s")

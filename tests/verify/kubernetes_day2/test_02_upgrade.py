@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An upgrade under a running pod, and one that goes back. A test begins with what the one before left."""
+"""An upgrade under a running pod, and one that goes back.
+
+A test begins with what the one before left.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def test_an_upgrade_that_is_killed_is_completed_by_the_same_command(site: Site, 
         if line.startswith("TASK [") and "Install kubelet and kubectl of the new version" in line:
             os.killpg(process.pid, signal.SIGKILL)
 
-    # The only host of the control plane is cordoned then, the workers have taints, and kubeadm waits for a Job of its own.
+    # The only host of the control plane is cordoned then, the workers have taints, and kubeadm waits for its own Job.
     code, said = site.watched_playbook(UPGRADE, kill, variables=variables(site, NEW))
     assert code == -signal.SIGKILL, said[-3000:]
     control = site.node("cp1")

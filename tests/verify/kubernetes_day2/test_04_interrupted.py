@@ -43,7 +43,7 @@ def working(site: Site):
 
 
 def test_a_run_for_one_host_leaves_the_others_as_they_are(site: Site, now: dict[str, Any], other: dict[str, Any], working: str):
-    """The plan has all hosts all the same: no route is lost, and no promise."""
+    """The plan has all hosts nevertheless: no route is lost, and no promise."""
     before = {host: site.out(host, f"{SETTINGS}; {ROUTES}") for host in hosts(site)}
     record = site.out("cp1", RECORD)
     said = site.playbook(PLAYBOOK, "--limit", "gpu1", variables=other)

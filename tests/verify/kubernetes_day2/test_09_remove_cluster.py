@@ -46,7 +46,7 @@ def listed(site: Site, host: str, file: str) -> set[str]:
 
 
 def of_the_host(text: str) -> set[str]:
-    """Without backups, which stay, and have a test of their own."""
+    """Without backups, which stay, and have their own test."""
     return {line for line in text.splitlines() if not any(f" {path} " in line for path in MOUNTS) and f" {BACKUPS}" not in line}
 
 

@@ -33,7 +33,7 @@ def run(site: Site, succeeds: bool = True, inventories: tuple[str, ...] = ("host
 
 
 def claiming(site: Site, name: str, gpu_class: str = "gpu.nvidia.com", node: str = "") -> None:
-    """A user's pod with a claim of its own."""
+    """A user's pod with its own claim."""
     device = {"name": "gpu", "exactly": {"deviceClassName": gpu_class}}
     template = {"spec": {"devices": {"requests": [device]}}}
     site.kubectl(
@@ -90,7 +90,10 @@ def test_two_pods_share_each_gpu_in_turns(site: Site):
 
 
 def test_less_than_promised_is_named(site: Site):
-    """NVIDIA's plugin sees that a GPU falls off the bus; what gpu_facts reads is as before."""
+    """NVIDIA's plugin sees that a GPU falls off the bus.
+
+    What gpu_facts reads is as before.
+    """
     uuid = site.out("gpu1", f"sed -n 's/^GPU UUID:[[:space:]]*//p' {SIMULATED}/proc/driver/nvidia/gpus/*/information | head -1")
     run(site)
     site.out("gpu1", f"mkdir -p {SIMULATED}/proc/driver/nvidia/lost && touch {SIMULATED}/proc/driver/nvidia/lost/{uuid}")
@@ -212,7 +215,7 @@ def test_a_device_that_no_slice_has_is_named(site: Site):
 
 @with_dra
 def test_a_device_of_another_manager_is_in_no_class(site: Site):
-    """The driver publishes it all the same."""
+    """The driver publishes it nevertheless."""
     first = site.out("gpu1", f"ls {SIMULATED}/sys/bus/pci/devices | head -1")
     path = site.state / "allotment.json"
     mine = {"accelerator_allotment": {"kubernetes": {"devices": [first]}}}

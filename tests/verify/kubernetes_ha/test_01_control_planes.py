@@ -1,6 +1,8 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A control plane of three: one host is lost, then two, then one is made again; an upgrade; a restore, and growth from one to three.
+"""A control plane of three: one host is lost, then two, then one is made again.
+
+An upgrade; a restore, and growth from one to three.
 
 A test begins with what the one before left.
 """
@@ -46,7 +48,10 @@ def address(site: Site, name: str) -> str:
 
 @contextlib.contextmanager
 def killed(site: Site, *names: str) -> Iterator[None]:
-    """Hosts without power for a while. Docker gives the lowest free address to a host that starts, so they start in that order."""
+    """Hosts without power for a while.
+
+    Docker gives the lowest free address to a host that starts, so they start in that order.
+    """
     before = {name: address(site, name) for name in names}
     engine(site, "kill", *names)
     try:
@@ -149,7 +154,10 @@ def servers(site: Site) -> list[str]:
 
 
 def test_an_upgrade_that_fails_on_the_second_host_goes_back_there(site: Site, working: str):
-    """The new image of its API server has no API server. The first host was upgraded, the third one is left alone."""
+    """The new image of its API server has no API server.
+
+    The first host was upgraded, the third one is left alone.
+    """
     names = " ".join(f"registry.k8s.io/{name}:v{NEW}" for name in IMAGES)
     site.out("cp2", f"for name in {names}; do {CTR} tag --force docker.io/library/busybox:1.37 $name; done")
     try:

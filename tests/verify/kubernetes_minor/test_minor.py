@@ -1,6 +1,8 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster of 1.36, and its upgrade to 1.37 under a user's pod. A test begins with what the one before left.
+"""A cluster of 1.36, and its upgrade to 1.37 under a user's pod.
+
+A test begins with what the one before left.
 
 It runs where 1.36 was compiled: always by `make test SCENARIO=kubernetes_minor`, else where an earlier run kept it.
 """

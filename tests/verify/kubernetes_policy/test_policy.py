@@ -53,7 +53,10 @@ SMALL = {"cpu": "100m", "memory": "32Mi"}
 
 
 def member(site: Site, user: str) -> User:
-    """A user with a token of the IAM, at a host where users log in. Not the names that other rights of the site are for."""
+    """A user with a token of the IAM, at a host where users log in.
+
+    Not the names that other rights of the site are for.
+    """
     return site.as_user(f"member-{user}", GROUPS[user])
 
 
@@ -253,7 +256,7 @@ def test_a_qos_has_its_own_priority_and_time(site: Site, empty: str):
 
 
 def test_a_container_without_a_gpu_has_none_whatever_its_image_asks_for(site: Site, empty: str):
-    """Images made for CUDA ask for all GPUs by an environment variable of their own."""
+    """Images made for CUDA ask for all GPUs by their own environment variable."""
     as_user(site, "ada", "create -f -", pod("none", "echo devices $NVIDIA_VISIBLE_DEVICES"))
     phase(site, "none", "Succeeded")
     assert as_user(site, "ada", "logs none") == "devices void"

@@ -1,6 +1,8 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Plain Jobs of users in the queues of their accounts. Kueue is removed at the end, so that no other test has it.
+"""Plain Jobs of users in the queues of their accounts.
+
+Kueue is removed at the end, so that no other test has it.
 
 It runs where Kueue was compiled: always by `make test SCENARIO=kubernetes`, else where an earlier run kept it.
 """
@@ -31,7 +33,7 @@ POLICY: dict[str, Any] = {
 USERS = {"physics": "paul", "chemistry": "bob", "teaching": "carl"}
 MANIFESTS = "/srv/kubernetes/programs/kueue.yaml"
 TYPE = "accelerators.deephdc.org/type"
-# A job that ends when it is told to.
+# A job that ends when a test wants it to.
 WAITS = "ls /dev/nvidia[0-9]*; until [ -e /tmp/end ]; do sleep 0.2; done"
 
 
@@ -230,7 +232,10 @@ def test_who_may_have_a_priority_goes_first(site: Site, account: Any):
 
 
 def test_the_series_of_the_example(site: Site, account: Any):
-    """Vector additions of growing length, in their order; the image has no CUDA here, so the shell adds."""
+    """Vector additions of growing length, in their order.
+
+    The image has no CUDA here, so the shell adds.
+    """
     physics, chemistry = account("physics"), account("chemistry")
     chemistry.submit(job("busy", 1))
     chemistry.until("busy")
@@ -280,7 +285,10 @@ def test_a_second_run_changes_nothing(site: Site):
 
 
 def test_a_new_policy_ends_no_job(site: Site, account: Any):
-    """Limits are lowered and an account leaves under running jobs; what waits in its queue does not start."""
+    """Limits are lowered and an account leaves under running jobs.
+
+    What waits in its queue does not start.
+    """
     teaching, chemistry = account("teaching"), account("chemistry")
     teaching.submit(job("one", 1), job("two", 1))
     chemistry.submit(job("goes-on", 1))

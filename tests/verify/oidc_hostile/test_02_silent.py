@@ -1,4 +1,4 @@
-"""Many connections of one address that are silent or slow: others are served all the same."""
+"""Many connections of one address that are silent or slow: others are served nevertheless."""
 
 from __future__ import annotations
 

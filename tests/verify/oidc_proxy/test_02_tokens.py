@@ -1,4 +1,4 @@
-"""Programs with tokens: local validation, introspection, and what they are told when something is wrong."""
+"""Programs with tokens: local validation, introspection, and the answers when something is wrong."""
 
 from __future__ import annotations
 

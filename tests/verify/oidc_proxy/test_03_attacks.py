@@ -1,4 +1,7 @@
-"""The attacks of tests/attacks: the front that the role made lets none in; the naive one lets in exactly those that are known to work."""
+"""The attacks of tests/attacks: the front that the role made lets none in.
+
+The naive one lets in exactly those that are known to work.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a front in its life: keys change, the provider, redis or an application fail, it is configured anew, certificates end."""
+"""What happens to a front in its life: keys change, provider, redis or application fail, it is configured again, certificates expire."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Clust
 
 
 def test_a_session_ends_at_once_when_the_provider_says_so(cluster: Cluster):
-    """Back-channel logout: the provider tells the front."""
+    """Back-channel logout: the provider notifies the front."""
     seen = on_idp(
         cluster,
         """

@@ -1,4 +1,4 @@
-"""End to end: who has a token of the provider submits a GPU job to SLURM, watches it and fetches its result; nobody else does."""
+"""End to end: a user with a token of the provider submits a GPU job to SLURM, watches it and fetches its result; no other user can."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_token_submits_a_typed_gpu_job_watches_it_and_fetches_its_result(clust
     job = front.told(alice, "/v1/jobs", body)["id"]
     running = front.watched(alice, job, "running")
     assert running["gpus"] == [{"type": "a100", "count": 1}] and running["account"] == "physics" and running["time_limit_minutes"] == 5
-    # A busy GPU is told as such.
+    # A busy GPU is reported as busy.
     assert front.told(alice, "/v1/resources")["partitions"][0]["gpus"][0]["free"] == 1
     done = front.watched(alice, job, "completed")
     assert (done["exit_code"], done["nodes"], done["working_directory"]) == (0, "slurm", "/home/ada")

@@ -299,7 +299,7 @@ def test_ten_megabytes_are_refused_and_cost_little(cluster: Cluster):
     head = f"X-Token-Issuer: {ISSUER}\r\nX-Token-Subject: {ALICE}\r\nContent-Type: application/json\r\nContent-Length: 20000\r\n"
     deep = raw(cluster, f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\n{head}\r\n{'[' * 20000}".encode())
     assert deep.startswith(("b'HTTP/1.1 400", "b'HTTP/1.1 422")), deep
-    # Half a request holds nobody else up.
+    # Half a request holds no other client up.
     hang = (
         "import socket, time\n"
         "held = [socket.socket(socket.AF_UNIX) for _number in range(40)]\n"

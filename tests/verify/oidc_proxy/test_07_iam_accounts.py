@@ -157,7 +157,10 @@ def test_a_list_that_is_too_short_takes_nobody_away(cluster: Cluster, iam: Iam) 
 
 
 def test_who_goes_and_who_is_renamed(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
-    """nora is no longer active, omar has another name, lena's time is over; a newcomer takes omar's old name and one the first name."""
+    """nora is no longer active, omar has another name, lena's time is over.
+
+    A newcomer takes omar's old name and one the first name.
+    """
     iam.change("nora", "active", False)
     iam.change("lena", f"{USER}:endTime", "2020-01-01T00:00:00Z")
     refused = iam.play(succeeds=False)

@@ -56,7 +56,10 @@ OPEN = {
 
 @contextlib.contextmanager
 def after(cluster: Cluster, command: str) -> Iterator[None]:
-    """The host's accounts as a command leaves them, for a while. Nothing runs as them, so usermod takes any change."""
+    """The host's accounts as a command leaves them, for a while.
+
+    Nothing runs as them, so usermod takes any change.
+    """
     cluster.out("slurm", f"pkill -KILL -u ada; rm -rf /root/accounts && mkdir -m 700 /root/accounts && cp -a {FILES} /root/accounts/")
     try:
         cluster.out("slurm", command)
@@ -110,7 +113,10 @@ def test_a_map_with_a_user_id_means_that_user_alone(cluster: Cluster, uid: str |
 
 
 def test_a_name_that_somebody_else_got_is_refused(cluster: Cluster, record_property: Callable[[str, str], None]):
-    """The declared map says the user id; the account ada has another one after it was removed and made anew."""
+    """The declared map says the user id.
+
+    The account ada has another one after it was removed and made again.
+    """
     entry = {"issuer": ISSUER, "subject": ALICE, "account": "ada", "uid": 2001}
     content = shlex.quote(json.dumps({"accounts": [entry]}))
     with after(cluster, "usermod --uid 2999 ada"):

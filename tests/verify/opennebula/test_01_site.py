@@ -49,7 +49,7 @@ def test_patterns_mean_what_they_mean_to_lspci(site):
 
 
 def test_users_get_gpus_by_type_up_to_their_quota(site):
-    """ada is in the group research, eve is not; everybody may use the template t4."""
+    """ada is in the group research, eve is not; every user may use the template t4."""
     assert site.start("t4", "eve:pw") == ""
     assert "'a100'" not in site.one("print([t.NAME for t in one.templatepool.info(-2, -1, -1).VMTEMPLATE])", "eve:pw")
     assert site.start("a100", "ada:pw") == ""

@@ -20,7 +20,7 @@ ONE_DEPLOY = """---
 :nvidia_vendors:
 - 10de"""
 DISABLED = 4
-# A search for the password by a user who may read only what everybody may, and in the logs by root.
+# A search for the password by a user who may read only what every user may, and in the logs by root.
 SEARCH = """
 import os, subprocess
 needle = open('{auth}', 'rb').read().strip().split(b':')[1]
@@ -43,7 +43,10 @@ holders(['/etc', '/home', '/root', '/run', '/srv', '/tmp', '/usr/local', '/var']
 
 
 def test_what_one_deploy_and_people_made_stays_and_no_secret_is_told(site):
-    """one-deploy ran anew with a network card in its pci_devices; a person edited a template; others have quotas."""
+    """one-deploy ran again with a network card in its pci_devices.
+
+    A person edited a template; others have quotas.
+    """
     site.write_conf(ONE_DEPLOY)
     site.one(f"""
 one.host.update(0, 'PCI_SHORT_ADDRESS="{CARD}" NOTE="rack 7"', 1)
@@ -91,7 +94,10 @@ def test_without_an_answer_nothing_is_changed(site):
 
 
 def test_what_can_not_be_passed_through_is_refused_before_anything_changes(site):
-    """The container has no GPU of its own; the role pci_passthrough looks at what is there, not at the simulation."""
+    """The container has no GPU of its own.
+
+    The role pci_passthrough looks at what is there, not at the simulation.
+    """
     said = site.playbook(PLAYBOOK, variables={"pci_passthrough_devices": ["a100"]}, succeeds=False)
     assert "pci_passthrough_devices of kvm1 asks for a100, which the host does not have" in " ".join(said.split())
     assert "changed=0" in recap(said, "kvm1") and "changed=0" in recap(said, "front")
@@ -105,7 +111,7 @@ def test_what_no_host_can_give_is_refused_before_anything_changes(site):
 
 
 def test_all_can_be_taken_back(site):
-    """The host was disabled by a person meanwhile, and stays so: telling its devices at once would enable it."""
+    """The host was disabled by a person meanwhile, and stays so: reporting its devices at once would enable it."""
     site.one("one.host.status(0, 1)")
     site.roll_out(variables={"opennebula_pci_state": "absent", "opennebula_host_cgroup_acl": False})
     assert ":filter: '0:0'" in site.conf() or ':filter: "0:0"' in site.conf()

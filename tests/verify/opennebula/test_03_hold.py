@@ -129,7 +129,7 @@ def test_a_machine_that_runs_is_waited_for_and_named(site, holds):
         assert f"virtual machine {machine} (training) of oneadmin with the device " in said and "It was given back to its users." in said
         assert "TASK [Disturb the host]" not in said
         assert holds.state() == (MONITORED, "") and holds.holders() == []
-        # A device that nobody has may be disturbed without a reboot.
+        # A device that no machine has may be disturbed without a reboot.
         holds.run("main", "release", gpu_hold_reboot=False, gpu_hold_devices=["0000:07:00.0"])
     finally:
         holds.terminate(machine)

@@ -16,7 +16,7 @@ CARD, AUDIO, SINGLE = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
 DIVIDED, VIRTUAL = "0000:05:00.0", ("0000:05:00.1", "0000:05:00.2")
 BOOT_DISPLAY, BESIDE_BOOT_DISPLAY, BESIDE_NETWORK_CARD = "0000:03:01.0", "0000:03:02.0", "0000:04:02.0"
 
-# All that the role may change, and whether the kernel was started anew.
+# All that the role may change, and whether the kernel was started again.
 STATE = r"""
 systemctl is-system-running --wait >/dev/null
 cat /proc/sys/kernel/random/boot_id
@@ -26,7 +26,7 @@ grep -H DRIVER= /sys/bus/pci/devices/*/uevent
 ls /sys/bus/mdev/devices
 find /etc/mdevctl.d 2>/dev/null || true
 """
-# A mediated device that somebody else made.
+# A mediated device that the collection did not make.
 FOREIGN = "6f1f4d5e-0c57-4f3a-9a55-2d6f6ab4c0de"
 MEDIATED = f"ls /sys/bus/mdev/devices | grep -v {FOREIGN}"
 # A small virtual machine with both functions of a card, a virtual function, and a mediated device. Its user has nothing but a group;
@@ -171,7 +171,7 @@ def test_given_back_without_a_reboot(machine, passthrough):
     assert any(line.startswith("-") and line.endswith("intel_iommu=on iommu=pt quiet") for line in said.splitlines()), said
     assert machine.drivers(CARD, AUDIO, SINGLE) == ["bochs-drm", "snd_hda_intel", "bochs-drm"]
     assert machine.out(VM, f"cat /sys/bus/pci/devices/{DIVIDED}/sriov_numvfs") == "0"
-    # What somebody else made is there, also after the reboot; nothing else.
+    # The device that the collection did not make is there, also after the reboot; nothing else.
     assert {line.split()[0] for line in machine.out(VM, "mdevctl list; mdevctl list -d").splitlines() if line} == {FOREIGN}
     machine.out(VM, f"mdevctl stop -u {FOREIGN}; mdevctl undefine -u {FOREIGN}")
     left = machine.out(

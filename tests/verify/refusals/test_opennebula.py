@@ -110,7 +110,10 @@ def test_the_good_inventory_is_not_refused(tmp_path: Path):
 
 @pytest.mark.parametrize(("devices", "is_refused"), [(["0000:77:00.0"], True), ([], False)])
 def test_an_allotment_that_the_hardware_contradicts_stops_the_run_before_a_host_is_changed(tmp_path: Path, devices: list, is_refused: bool):
-    """It was said in the last play, after hosts were held, bound and rebooted. All is read on this machine, nothing is changed."""
+    """It was said in the last play, after hosts were held, bound and rebooted.
+
+    All is read on this machine, nothing is changed.
+    """
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "opennebula_host_device_root": str(tmp_path)}
     allotment = {"accelerator_allotment": {"opennebula": {"devices": devices}}}
     groups = {"opennebula_frontends": {"hosts": {"one": local}}, "opennebula_hosts": {"hosts": {"kvm1": {**local, **allotment}}}}

@@ -59,7 +59,10 @@ def test_a_wrong_vault_password_names_the_variable(tmp_path: Path):
 
 
 def test_what_only_a_run_may_set_is_refused_before_it_and_accepted_in_it(tmp_path: Path):
-    """A plan must come from a run; the playbook slurm_restore imports slurm.yml, whose check finds the facts of the first plays."""
+    """A plan must come from a run.
+
+    The playbook slurm_restore imports slurm.yml, whose check finds the facts of the first plays.
+    """
     sentence = "is a fact of the role slurm_cluster, which only a run may set: take it out."
     assert sentence in run(tmp_path, "slurm", GROUPS, slurm_cluster_plan={"errors": []})
     assert sentence in run(tmp_path, "slurm_drain", GROUPS, "-e", "slurm_cluster_state_comes=true")

@@ -28,6 +28,6 @@ def test_health_check_is_silent_on_a_healthy_node_and_only_root_changes_it(clust
 
 
 def test_one_host_speaks_german_and_has_another_time(cluster: Cluster):
-    """All of this scenario was done on it: what modules read of its commands, they read all the same."""
+    """All of this scenario was done on it: what modules read of its commands, they read nevertheless."""
     said = cluster.out("gpu2", "sudo sh -c 'date +%Z; ls /nowhere 2>&1; apt-cache policy slurmd'", user="operator")
     assert said.startswith("JST") and "Datei oder Verzeichnis nicht gefunden" in said and "Installationskandidat" in said

@@ -31,7 +31,7 @@ def test_check_mode_on_a_cluster_predicts_nothing(cluster: Cluster):
 
 
 def test_check_mode_predicts_slurmctld_s_restart_and_none_of_slurmd(cluster: Cluster):
-    """It was the other way round: the nodes fetch what is new, and slurmctld is started anew."""
+    """It was the other way round: the nodes fetch what is new, and slurmctld is started again."""
     settings = {"HealthCheckInterval": 5, "SlurmdTimeout": 30, "SlurmctldDebug": "info", "MessageTimeout": 20}
     predicted = changed(cluster.playbook(SITE, "--check", *NODES, variables={"slurm_cluster_settings": settings}))
     tasks = {line.split(" : ", 1)[1].rsplit(":", 1)[0] for line in predicted}
@@ -55,7 +55,7 @@ def test_a_node_is_added_under_limit_while_a_job_runs(cluster: Cluster):
     assert cluster.out("ctl", f"squeue -h -j {job} -o %T") == "RUNNING", output[-2000:]
     if cluster.release == "bookworm":  # from 23.11 on a reconfigured slurmd is a new process
         assert {name: started(cluster, name, "slurmd") for name in before} == before
-    # gpu1 and gpu3 are equal and share a line; nobody lost theirs.
+    # gpu1 and gpu3 are equal and share a line; no node lost a device.
     assert cluster.out("ctl", "grep -c . /etc/slurm/slurm.conf") == lines
     wanted = cluster.out("ctl", "sha256sum < /etc/slurm/slurm.conf")
     for name in ("gpu1", "gpu2", "gpu3"):

@@ -161,7 +161,10 @@ def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
 
 
 def document(healthy: list[str], ecc: str = "", lost: str = "") -> str:
-    """nvidia-smi's answer for GPUs at these addresses, made of a recorded one; one with a memory error, one that is lost."""
+    """nvidia-smi's answer for GPUs at these addresses, made of a recorded one.
+
+    One with a memory error, one that is lost.
+    """
     tree = ElementTree.fromstring((ROOT / "tests/data/nvidia_smi/h100_ecc_errors.xml").read_text(encoding="utf-8"))
     model = tree.findall("gpu")[1]
     for gpu in tree.findall("gpu"):
@@ -247,7 +250,7 @@ def hold(cluster: Cluster, node: str, user: str, device: str, on_term: str = "si
 
 
 def test_nothing_of_the_user_stays_on_the_jobs_gpu(cluster: Cluster):
-    # The user's other job has a process on this job's GPU too, which shall live.
+    # The user's other job has a process on this job's GPU too, which must live.
     job = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", LASTING)
     other = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:t4:1", HOLD.format("signal.SIG_DFL", "/dev/nvidia2"))
     running(cluster, job, other)

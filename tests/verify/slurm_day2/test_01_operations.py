@@ -85,7 +85,7 @@ def test_resuming_brings_back_what_can_be_and_names_the_rest(cluster: Cluster):
 
 @pytest.fixture
 def rebooting(cluster: Cluster) -> Iterator[None]:
-    """gpu1 can be rebooted, and its kernel tells of a driver that it has loaded."""
+    """gpu1 can be rebooted, and its kernel reports a driver that it has loaded."""
     container, script = f"{cluster.label}-gpu1", ROOT / "tests/verify/gpu_host/own_boots"
     subprocess.run(["docker", "update", "--restart=always", container], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["docker", "cp", "--quiet", str(script), f"{container}:/root/own_boots"], check=True)

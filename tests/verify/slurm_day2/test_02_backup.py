@@ -21,7 +21,7 @@ STATE = "/srv/slurm/state"
 
 @pytest.fixture(scope="module")
 def job(cluster: Cluster) -> str:
-    """A GPU job that runs until it is told to end."""
+    """A GPU job that runs until a test ends it."""
     number = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
     cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
     # slurmctld saves its state some seconds after a change.
@@ -94,7 +94,7 @@ def test_a_cluster_comes_back_on_empty_hosts_with_its_running_job(cluster: Clust
     for name in addresses:  # their shared state goes with the last of them
         subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-{name}"], check=True, stdout=subprocess.DEVNULL)
     cluster.out("db", "mariadb -e 'drop database slurm_acct_db'")
-    # Docker gives the lowest free address. A job's steps tell its end to the controllers' addresses of when it started.
+    # Docker gives the lowest free address. A job's steps report its end to the controllers' addresses of when it started.
     for name in sorted(addresses, key=lambda name: ipaddress.ip_address(addresses[name])):
         # Really empty: without the packages that the scenario's hosts begin with.
         cluster.playbook("extensions/molecule/default/create.yml", "--limit", f"localhost,{name}", variables={"local_packages": []})

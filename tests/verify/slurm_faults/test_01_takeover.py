@@ -17,7 +17,10 @@ def docker(*words: str) -> None:
 
 
 def saved(cluster: Cluster, job: str) -> None:
-    """Wait until slurmctld has saved a state with this job; it does so some seconds after each change."""
+    """Wait until slurmctld has saved a state with this job.
+
+    It does so some seconds after each change.
+    """
     cluster.out(
         "ctl1",
         f"before=$(stat -c %.Y {STATE}/job_state); scontrol update JobId={job} Comment=seen; "

@@ -41,7 +41,7 @@ def test_a_confirmation_names_the_partition(cluster: Cluster, job: str):
 
 
 def test_unknown_is_not_none(cluster: Cluster, job: str):
-    """While slurmctld does not answer, nobody knows that the partition is empty."""
+    """While slurmctld does not answer, it is not known that the partition is empty."""
     cluster.out("old", "systemctl stop slurmctld")
     try:
         said = refused(cluster, "--check", slurm_cluster_partitions=ONE_PARTITION)

@@ -19,7 +19,7 @@ HOOK = "/usr/local/libexec/deephdc/slurm_elastic_hooks/openstack"
 CLOUDS = "/etc/deephdc/slurm_elastic/clouds.yaml"
 SECRET = "stand-in-secret"
 
-# Which GPUs the job may open, and then on until it is told to end.
+# Which GPUs the job may open, and then on until a test ends it.
 HOLD = """for file in /dev/nvidia[0-9]*; do
     python3 -c 'import os, sys
 try: os.close(os.open(sys.argv[1], os.O_RDWR)); print(sys.argv[1], 0)

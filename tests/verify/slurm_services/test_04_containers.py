@@ -1,4 +1,7 @@
-"""The roles udocker and podman: containers in jobs. The image is made here, as no registry is asked for one."""
+"""The roles udocker and podman: containers in jobs.
+
+The image is made here, as no registry is asked for one.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,7 @@ def test_the_exit_status_of_a_container_is_its_programs(cluster: Cluster):
 
 
 def test_users_download_no_programs(cluster: Cluster):
-    """What udocker does at its first use by a user, unless it is told not to."""
+    """What udocker does at its first use by a user, unless a setting forbids it."""
     assert cluster.run("login", "udocker install", user="eve").returncode == 0
     assert cluster.out("login", "find ~/.udocker -type f -name 'proot*'", user="eve") == ""
     cluster.run("login", "rm -rf ~/.udocker", user="eve")

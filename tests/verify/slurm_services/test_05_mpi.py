@@ -13,7 +13,10 @@ SOURCE = (Path(__file__).parent / "ring.c").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module", autouse=True)
 def program(cluster: Cluster):
-    """Built by a user on the login host; the hosts share no home, so jobs take it to their nodes."""
+    """Built by a user on the login host.
+
+    The hosts share no home, so jobs take it to their nodes.
+    """
     cluster.out("login", f"cat > ring.c <<'END'\n{SOURCE}END\nmpicc -o ring ring.c", user="ada")
     yield
     cluster.run("login", "rm -f ring ring.c job.sh", user="ada")

@@ -1,4 +1,4 @@
-"""What the cluster tells a site: GLUE2, Prometheus, Zabbix, asked at their receiving ends."""
+"""What the cluster publishes: GLUE2, Prometheus, Zabbix, read at their receiving ends."""
 
 from __future__ import annotations
 

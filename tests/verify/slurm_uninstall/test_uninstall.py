@@ -1,4 +1,7 @@
-"""A cluster is taken off its hosts: not under a job, not by a wrong name; what was there before is there again, and nothing else."""
+"""A cluster is taken off its hosts: not under a job, not by a wrong name.
+
+What was there before is there again, and nothing else.
+"""
 
 from __future__ import annotations
 

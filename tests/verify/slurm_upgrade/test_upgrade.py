@@ -58,7 +58,7 @@ def during_dpkg(cluster: Cluster) -> Callable[[str], bool]:
 
 
 def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
-    # With states and without a beginning sacct tells only jobs that are in them now.
+    # With states and without a beginning, sacct lists only jobs that are in these states now.
     history = "sacct -a -X -n -P -S now-1days -s CD -o jobid,state,elapsed"
     ended_before = set(cluster.out("login", history).splitlines())
     job = submit(

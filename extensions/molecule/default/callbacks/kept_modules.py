@@ -1,6 +1,6 @@
 """Keep the archives that Ansible makes of modules from one run to the next, in the directory that KEPT_MODULES names.
 
-A scenario is dozens of runs of Ansible, and each would look through the imports of some thirty modules anew: a third of
+A scenario is dozens of runs of Ansible, and each would look through the imports of some thirty modules again: a third of
 the control node's processor time. A changed plugin or another ansible-core begins with an empty directory.
 """
 

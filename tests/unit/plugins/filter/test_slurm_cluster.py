@@ -147,7 +147,7 @@ def test_a_node_that_goes_is_named_for_the_last_look_at_jobs(hostvars):
 
 
 def test_what_the_proof_leaves_out_is_named(hostvars):
-    """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a word."""
+    """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a warning."""
     closed = {"name": "mine", "settings": {"AllowAccounts": "physics"}}
     assert plan(hostvars, partitions=[{"name": "batch", "default": True}, closed])["closed"] == ["mine"]
     assert not [line for line in plan(hostvars)["warnings"] if "No node has a GPU" in line]
@@ -330,7 +330,7 @@ def test_operator_who_would_be_locked_out_stops_the_plan(hostvars):
     wanted = {"node_ssh": "jobs", "node_ssh_groups": ["sudo"]}
     (sentence,) = plan(hostvars, **wanted)["errors"]
     assert sentence.startswith("Ansible logs in to gpu1 as deploy, whom slurm_cluster_node_ssh: jobs would lock out")
-    # On a login host users must come in, so nobody is locked out.
+    # Users must be able to log in to a login host, so no user is locked out.
     both = plan(hostvars, groups={**GROUPS, "slurm_logins": ["gpu1"]}, **wanted)
     assert (both["errors"], both["guarded"], both["ssh_groups"]) == ([], ["gpu2"], ["sudo"])
     assert plan(hostvars, **{**wanted, "node_ssh": "everyone"})["guarded"] == []

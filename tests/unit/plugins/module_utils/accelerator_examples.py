@@ -27,7 +27,7 @@ def gpu(number=0, **changes):
 
 
 def mig_gpu(number, profiles, **changes):
-    """The same with MIG enabled; each GPU's instances have capability files of their own."""
+    """The same with MIG enabled; each GPU's instances have their own capability files."""
     devices = [
         {
             "uuid": f"MIG-{number}-{position}",

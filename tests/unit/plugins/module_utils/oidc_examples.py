@@ -52,7 +52,10 @@ SETTINGS: dict[str, t.Any] = {
 
 
 def settings(backend: dict[str, t.Any] | None = None, provider: dict[str, t.Any] | None = None, **site: t.Any) -> dict[str, t.Any]:
-    """The example with some keys of its backend, its first provider or itself changed; a value of None takes a key away."""
+    """The example with some keys of its backend, its first provider or itself changed.
+
+    A value of None takes a key away.
+    """
     whole = copy.deepcopy({**SETTINGS, **site})
     for items, changes in ((whole["backends"], backend), (whole["providers"], provider)):
         for key, value in (changes or {}).items():

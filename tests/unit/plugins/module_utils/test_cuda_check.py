@@ -11,7 +11,7 @@ NAMES = {2: b"CUDA_ERROR_OUT_OF_MEMORY", 46: b"CUDA_ERROR_DEVICE_UNAVAILABLE", 9
 
 
 class Cuda:
-    """CUDA's driver interface: functions that succeed unless told otherwise, and a memory."""
+    """CUDA's driver interface: functions that succeed unless a test sets another result, and a memory."""
 
     def __init__(self, fails=None, forgets=False):
         self.fails, self.forgets, self.called, self.memory = fails or {}, forgets, [], []

@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What dkms tells; the log and the states were recorded from dkms 3.0.10 of Debian 12."""
+"""What dkms reports.
+
+The log and the states were recorded from dkms 3.0.10 of Debian 12.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Names and numbers that nobody gets by an IAM."""
+"""Names and numbers that no user of an IAM gets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of Intel's GPUs, which each driver tells in another place."""
+"""Memory of Intel's GPUs, which each driver reports in another place."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_refused(wanted, said):
 def test_gpus_that_cannot_are_refused():
     assert "is not served by NVIDIA's driver" in faults("x", Layout(True, {}), None)[0]
     assert faults("x", Layout(False, {}), gpu(mode=Mode("x", "[N/A]", "[N/A]"))) == ["x has no MIG: take it out of nvidia_driver_mig."]
-    # A driver that does not tell places: only the numbers are compared.
+    # A driver that does not report places: only the numbers are compared.
     assert faults("x", Layout(True, {"3g.20gb": 2, "1g.5gb": 1}), Gpu(ON, profiles(LISTED, ""), [])) == []
 
 

@@ -14,7 +14,10 @@ from ansible.module_utils import basic
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """run(module, option=value, ...) gives the module's result; the raw text is in its key printed."""
+    """run(module, option=value, ...) gives the module's result.
+
+    The raw text is in its key printed.
+    """
 
     def run_module(module, **arguments):
         text = json.dumps({"ANSIBLE_MODULE_ARGS": arguments})
@@ -30,7 +33,10 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture
 def fake(monkeypatch, tmp_path):
-    """fake(name, script) puts a shell script into PATH before everything else; each call is a line of fake.calls()."""
+    """fake(name, script) puts a shell script into PATH before everything else.
+
+    Each call is a line of fake.calls().
+    """
     directory = tmp_path / "fake_commands"
     directory.mkdir()
     log = directory / "calls.log"

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module gpu_hold_info against files below a root of its own."""
+"""The module gpu_hold_info against files below a separate root."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module iam_scim_info against an IAM on this machine's loopback that answers as told."""
+"""The module iam_scim_info against an IAM on this machine's loopback with given answers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import iam_scim_info
 
-TOKEN, SECRET = "the-token", "the-secret"  # what must not be told
+TOKEN, SECRET = "the-token", "the-secret"  # what no result may contain
 USER = {"id": "u1", "userName": "ada", "active": True}
 NONE = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"], "status": "404"}
 
 
 @pytest.fixture
 def iam():
-    """Answers by path: (status, headers, body). iam.requests has what was asked for, with the Authorization."""
+    """Answers by path: (status, headers, body).
+
+    iam.requests has what was asked for, with the Authorization.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -130,7 +130,10 @@ PROVED = {"status": {"phase": "Succeeded"}, "spec": {"nodeName": "x"}, "logs": G
 
 @pytest.fixture
 def probe(run, kubectl, monkeypatch):
-    """probe({node: fate}, ...) runs the module with a probe for each; its pods afterwards are in the key left."""
+    """probe({node: fate}, ...) runs the module with a probe for each.
+
+    Its pods afterwards are in the key left.
+    """
     monkeypatch.setattr(kubernetes_gpu_probe, "POLL", 0.01)
 
     def run_module(fates, nodes=None, broken=None, ends=None, slow=0, **options):

@@ -27,7 +27,10 @@ def pod(name, kind="", gpus=0, on="gpu1", phase="Running", **annotations):
 
 @pytest.fixture
 def hold(run, kubectl, monkeypatch):
-    """hold(cluster, option=...) runs the module; its result has the node afterwards, and the names of evicted pods."""
+    """hold(cluster, option=...) runs the module.
+
+    Its result has the node afterwards, and the names of evicted pods.
+    """
     monkeypatch.setattr(kubernetes_node_hold, "POLL", 0.01)
 
     def run_module(nodes, there=(), state="held", evictions=None, ends=None, broken=None, **options):
@@ -68,7 +71,7 @@ def test_a_node_that_an_administrator_cordoned_is_kept(hold):
     result = hold([node(away=True)], [pod("job", "Job")])
     assert (result["changed"], result["held"], result["kept"]) == (False, False, "gpu1 was cordoned already and stays so")
     assert result["notes"] == {"site/rack": "7"}
-    # Its pods would end with a reboot all the same.
+    # Its pods would end with a reboot nevertheless.
     assert result["summary"] == ["pod physics/job of Job job-owner"]
     result = hold([node(away=True)], state="released")
     assert (result["changed"], result["away"]) == (False, True)

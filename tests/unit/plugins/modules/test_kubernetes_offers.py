@@ -21,7 +21,10 @@ def expected(allocatable=None, devices=()):
 
 @pytest.fixture
 def kubectl(monkeypatch, tmp_path):
-    """What kubectl answers, by the first word after get; a text is a refusal. Each list of answers is used up but for its last."""
+    """What kubectl answers, by the first word after get; a text is a refusal.
+
+    Each list of answers is used up but for its last.
+    """
     answers: dict = {}
 
     class Fake:

@@ -89,7 +89,7 @@ def test_a_gpu_in_use_keeps_all_as_they_are(host, monkeypatch):
     assert said["msg"] == (
         "0000:02:00.0 (a100) keeps its MIG layout, as it is in use: python3 (process 9) has /dev/nvidia1 open. End that first."
     )
-    # It does not matter where nothing is to be changed.
+    # It does not matter where nothing must be changed.
     opened.pop()
     host(SEVEN)
     opened.append(iommu.Opened("python3 (process 9)", "/dev/nvidia1", "195:1"))
@@ -165,7 +165,7 @@ def test_what_was_inside_of_former_instances_is_told_as_lost(host):
 
 
 def test_what_the_next_boot_would_take_away_is_kept_without_disturbing_anybody(host):
-    """Somebody has turned MIG off, which waits for a reset or a boot."""
+    """MIG was turned off by hand, which waits for a reset or a boot."""
     only = [{"devices": ["01:00.0"], "instances": {"1g.10gb": 7}}]
     host(only)
     host.put(**{**host.gpus()[FIRST], "pending": "Disabled", "processes": [[4711, "python3"]]})

@@ -18,7 +18,10 @@ OWN_DRIVERS = {"0000:0c:00.0": "nvidia", "0000:0c:00.1": "snd_hda_intel", "0000:
 
 
 class Host:
-    """The module on a server; what it writes to sysfs is acted on as the kernel does (drivers/base/bus.c)."""
+    """The module on a server.
+
+    What it writes to sysfs is acted on as the kernel does (drivers/base/bus.c).
+    """
 
     def __init__(self, root, run):
         self.root, self.run, self.events, self.refuses = root, run, [], ()

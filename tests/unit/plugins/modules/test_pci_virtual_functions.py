@@ -17,7 +17,10 @@ RULES = "etc/udev/rules.d/71-deephdc-virtual-functions.rules"
 
 
 class Host:
-    """The module on a server; what it writes to sysfs is acted on as drivers/pci/iov.c does."""
+    """The module on a server.
+
+    What it writes to sysfs is acted on as drivers/pci/iov.c does.
+    """
 
     def __init__(self, root, run):
         self.root, self.run, self.events, self.refuses = root, run, [], False

@@ -93,7 +93,10 @@ def test_wrong_answers(gres_type, output, shown):
 
 
 def test_program_of_the_job(tmp_path):
-    """The program itself, as a job runs it; a directory stands for a device that can't be opened for writing."""
+    """The program itself, as a job runs it.
+
+    A directory stands for a device that can't be opened for writing.
+    """
     (tmp_path / "device").touch()
     (tmp_path / "denied").mkdir()
     lines = [f"a100 0000:0{number}:00.0 {tmp_path / name}" for number, name in enumerate(("device", "denied", "absent"))]

@@ -11,7 +11,10 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.modules.test_sl
 
 @pytest.fixture
 def state(run, fake):
-    """state(lines, jobs=..., option=...) runs the module; its result has the updates asked for in the key updates."""
+    """state(lines, jobs=..., option=...) runs the module.
+
+    Its result has the updates asked for in the key updates.
+    """
 
     def run_module(*told, jobs="", **options):
         text = "\n".join(told)

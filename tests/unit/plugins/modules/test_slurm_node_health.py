@@ -66,7 +66,10 @@ def test_nodes_the_controller_has_heard_of(state, heard):
 
 @pytest.fixture
 def nodes(run, fake):
-    """nodes(lines, unfit=..., fit=...) runs the module; its result has the updates asked for in the key updates."""
+    """nodes(lines, unfit=..., fit=...) runs the module.
+
+    Its result has the updates asked for in the key updates.
+    """
 
     def run_module(*told, refuses="", **options):
         text = "\n".join(told)

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module slurm_policy against a sacctmgr that prints a small cluster's accounts and notes what it is told."""
+"""The module slurm_policy against a sacctmgr that prints a small cluster's accounts and records its arguments."""
 
 from __future__ import annotations
 

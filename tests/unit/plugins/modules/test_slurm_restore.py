@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module slurm_restore: a state is replaced as a whole, also where runs are killed, and never without a word."""
+"""The module slurm_restore: a state is replaced as a whole, also where runs are killed, and never silently."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_kill_at_any_step_leaves_a_state_that_the_next_run_completes(restore, 
 
 
 def test_a_kill_after_the_last_step_and_before_the_note_is_completed_without_another_confirmation(restore, site, saved, tmp_path, fake):
-    """The state is whole then, but nobody has noted it: a refusal would send the operator away."""
+    """Then the state is complete, but not recorded: a refusal would stop the operator."""
     restore(overwrite=True)
     noted = tmp_path / "noted/slurm_restored"
     entry = json.loads(noted.read_text())["state"]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The module slurm_state_directory, and what slurm_record_info tells of such a directory."""
+"""The module slurm_state_directory, and what slurm_record_info returns about such a directory."""
 
 from __future__ import annotations
 

@@ -22,7 +22,10 @@ STATE = {
 
 @pytest.fixture
 def unit(run, fake):
-    """unit(options, LoadState=..., action_fails=...) runs the module; its result has what was done in the key did."""
+    """unit(options, LoadState=..., action_fails=...) runs the module.
+
+    Its result has what was done in the key did.
+    """
 
     def keep_fresh(*, action_fails=False, sub_state="running", age=100.0, _ansible_check_mode=False, options=None, **state):
         started = int((time.monotonic() - age) * 1e6)

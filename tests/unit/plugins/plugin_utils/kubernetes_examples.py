@@ -18,7 +18,10 @@ class HostVars(dict):
 
 
 def host(name, number, accelerators=(), cgroup=2, containerd="1.7.24", facts=None, **variables):
-    """The variables of a host that was read; a fact or a variable that is None is not there."""
+    """The variables of a host that was read.
+
+    A fact or a variable whose value is None is not there.
+    """
     known = {
         "hostname": name,
         "distribution": "Debian",

@@ -80,7 +80,7 @@ def test_who_is_no_member_any_more_is_disabled_and_keeps_the_number(first, now):
     assert accounts(found) == {"ada": (20002, False), "bob": (20003, True)}
     assert members(found) == {"gpu": ["bob"], "ml": ["bob"]}
     assert "ada" not in found["map"]
-    # And comes back as the same one, while nobody else gets the number.
+    # And comes back as the same one, while no other user gets the number.
     carl = person("carl")
     later = plan([ADA, BOB, carl], hosts_with(found))
     assert accounts(later) == {"ada": (20002, True), "bob": (20003, True), "carl": (20004, True)}

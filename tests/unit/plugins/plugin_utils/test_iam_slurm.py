@@ -59,7 +59,10 @@ def test_an_account_that_slurm_has_not():
 
 
 def test_a_purge_of_the_hand_written_policy_leaves_these_users():
-    """The hand-written policy declares the account and not its users; a stranger in another account still goes."""
+    """The hand-written policy declares the account and not its users.
+
+    A stranger in another account still goes.
+    """
     state = State()
     state.clusters, state.qos = ["demo"], {"normal": {"flags": "DenyOnLimit"}}
     state.accounts = {"science": {"parent": "root"}, "physics": {"parent": "science", "GrpTRES:gres/gpu": "9"}}

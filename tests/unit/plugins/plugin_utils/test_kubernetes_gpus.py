@@ -28,7 +28,7 @@ BASE = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com']
 
 
 def plan(hostvars=None, present=None, **given):
-    # Hosts of one site have devices of their own.
+    # Hosts of one site have their own devices.
     hostvars = hostvars or hosts(w2=host("w2", 12, [gpu(2), gpu(3, model="Tesla T4", type="t4")]))
     return manager.plan(site(hostvars, **given), "", present)
 

@@ -33,7 +33,10 @@ def plan(labels=None, taints=(TAINT,), lost=""):
 
 
 def changes(one, planned):
-    """What the patch of the node changes; its input stays as it is, and what is patched needs no second one."""
+    """What the patch of the node changes.
+
+    Its input stays as it is, and what is patched needs no second one.
+    """
     before = copy.deepcopy((one, planned))
     found = patches([one], planned)
     assert (one, planned) == before

@@ -103,7 +103,7 @@ def test_a_host_that_was_not_read(changes):
 
 def test_a_control_plane_that_was_not_read():
     assert errors(hosts(cp1={})) == ["cp1 was not read: bring it up, or take it out of kubernetes_control_plane, then run again."]
-    good(hosts(cp1=host("cp1", 10, facts={"accelerators": None})))  # its devices are nobody's
+    good(hosts(cp1=host("cp1", 10, facts={"accelerators": None})))  # its devices belong to no manager
 
 
 @pytest.mark.parametrize(

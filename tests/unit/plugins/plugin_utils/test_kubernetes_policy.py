@@ -282,7 +282,7 @@ def test_classes_of_types_are_counted_apart():
 
 
 def test_a_quota_of_instances_and_of_devices():
-    """A size of MIG instances is a resource of its own, so that a type limit can be held; devices of DRA count as GPUs."""
+    """A size of MIG instances is its own resource, so that a type limit can be held; devices of DRA count as GPUs."""
     cluster = policy_objects.Cluster({"nvidia.com/gpu": ["a100"], "nvidia.com/mig-1g.5gb": ["a100_1g.5gb"]}, CLASSES)
     result = hard({"gpus": {"a100": 1, "a100_1g.5gb": 4, "any": 3}}, cluster)
     assert result["requests.nvidia.com/gpu"] == "1"
@@ -534,7 +534,7 @@ def test_an_account_that_leaves_loses_its_binding_and_gets_nothing_new():
         "Namespace b of account b, which the policy does not name: kubernetes_cluster_policy_purge is not set."
         " Nothing new can be submitted in it."
     ]
-    # Once that is so, nothing is to be done.
+    # Once that is so, nothing must be done.
     settled = [one for one in present if policy_changes.key_of(one)[:2] not in (("RoleBinding", "b"), ("ResourceQuota", "b"))]
     again = changed(ONE, [*settled, policy_objects.empty_quota("b")])
     assert again["apply"] == again["remove"] == [] and again["left"] == result["left"]

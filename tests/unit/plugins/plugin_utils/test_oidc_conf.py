@@ -189,7 +189,7 @@ def test_a_backend_at_the_top_leaves_the_front_its_own_addresses() -> None:
 
 
 def test_backends_of_one_upstream_keep_their_own_timeouts() -> None:
-    """mod_proxy takes two with the same address for one, unless each is in a balancer of its own."""
+    """mod_proxy takes two with the same address for one, unless each is in its own balancer."""
     whole = settings()
     other = {**whole["backends"][0], "name": "other", "path": "/other/", "timeout": 7, "websocket": True}
     text = conf(backends=[*whole["backends"], other])

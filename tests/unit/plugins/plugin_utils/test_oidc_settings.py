@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator may write for a front, and which sentence tells of each mistake."""
+"""What an operator may write for a front, and which sentence reports each mistake."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What OpenNebula is told of the accelerators that virtual machines may get."""
+"""OpenNebula's configuration for the accelerators that virtual machines may get."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ class TestPromises:
         # Its host keeps it now.
         kept = self.plan(passed(0), gpu(1), recorded=record)
         assert kept["lost"] == [] and kept["hosts"][0]["addresses"] == ["01:00.0"] and kept["hosts"][0]["withheld"] == ["02:00.0"]
-        # Not without a word: nobody may have wanted that.
+        # With a warning, as it may not be wanted.
         assert kept["warnings"] == [
             "kvm1: a100 at 0000:02:00.0 has the driver nvidia now and is not offered to virtual machines any more: "
             "if it should be, bind it as a whole to vfio-pci (pci_passthrough_devices)."
@@ -358,7 +358,7 @@ class TestPromises:
             "or name kvm1 in opennebula_pci_accept_hardware."
         ]
         assert [(found["layer"], found["device"]) for found in now["findings"]] == [("driver", "0000:02:00.0")]
-        # Before the first run nobody was offered it.
+        # Before the first run it was not offered.
         assert self.plan(passed(0), gpu(1, driver=None))["lost"] == []
         assert self.plan(passed(0), gpu(1, driver=None), recorded=record, accept_hardware=["kvm1"])["lost"] == []
 

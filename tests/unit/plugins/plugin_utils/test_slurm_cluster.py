@@ -279,7 +279,10 @@ def test_lost_device_of_a_model_without_a_type_keeps_its_type():
 
 
 def test_device_files_numbered_anew_after_a_loss():
-    """The driver numbers the remaining devices from 0; the lost one's file is another's then."""
+    """The driver numbers the remaining devices from 0.
+
+    The lost one's file is another's then.
+    """
     whole = plan([node("gpu1", gpus(4))])
     left = [gpu(number, device_files=[f"/dev/nvidia{number - 1}"]) for number in (1, 2, 3)]
     hurt = plan([node("gpu1", left)], recorded(whole))

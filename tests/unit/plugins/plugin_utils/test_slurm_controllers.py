@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the controllers tell before a host is changed: which answer, whose record counts, whether the state is safe."""
+"""What the controllers report before a host is changed: which answer, whose record counts, whether the state is safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OLD, NEW = "/var/lib/slurm/slurmctld", "/srv/slurm/state"
 
 
 def controller(name, recorded_at=0.0, jobs="", cluster="physics", **state):
-    """A controller that runs with its state in NEW, as slurm_record_info tells in a loop."""
+    """A controller that runs with its state in NEW, as slurm_record_info returns it in a loop."""
     right = {
         "runs": True,
         "has_state": True,

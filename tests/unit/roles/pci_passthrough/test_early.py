@@ -20,7 +20,10 @@ FUNCTIONS = [
 
 @pytest.fixture
 def take(tmp_path):
-    """take(prereqs=...) runs the script; the second card has become another device, the third is gone."""
+    """take(prereqs=...) runs the script.
+
+    The second card has become another device, the third is gone.
+    """
     sysfs = tmp_path / "sys/bus/pci"
     for address, ids in (("0000:0c:00.0", "2204"), ("0000:0c:00.1", "ffff")):
         device = sysfs / "devices" / address

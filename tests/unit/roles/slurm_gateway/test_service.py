@@ -39,7 +39,7 @@ PASSWD = [
         ("daemon", "x", 1, 1, "", "/", "/bin/bash"),
         ("nobody", "x", 65534, 65534, "", "/nonexistent", "/bin/bash"),
         ("backup", "x", 999, 999, "", "/", "/bin/bash"),
-        # Somebody else's name for root, and for slurm at a site where it is an ordinary number.
+        # Another name for root, and for slurm at a site where it is an ordinary number.
         ("toor", "x", 0, 0, "", "/root", "/bin/bash"),
         ("munge", "x", 3000, 3000, "", "/", "/bin/bash"),
         ("alias", "x", 3000, 3000, "", "/", "/bin/bash"),
@@ -332,7 +332,7 @@ def test_only_the_operations_are_there(site: Site) -> None:
     assert site.asked == []
 
 
-# --- what is told ---
+# --- what is reported ---
 
 
 def test_own_jobs_are_told_alike_on_each_release(site: Site) -> None:
@@ -521,6 +521,9 @@ def test_an_account_alone_is_asked_whether_it_is_open(reader: types.ModuleType) 
 
 
 def test_pam_knows_root_and_no_stranger(service: types.ModuleType) -> None:
-    """The real library; the service's file is not there, so PAM takes that of other, which the distribution closes or leaves to Unix."""
+    """The real library.
+
+    The service's file is not there, so PAM takes that of other, which the distribution closes or leaves to Unix.
+    """
     found = importlib.import_module("slurm_gateway_output")
     assert found.is_open("nobody-of-this-name") is False

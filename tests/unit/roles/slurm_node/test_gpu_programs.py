@@ -198,7 +198,9 @@ def test_of_an_instance_only_its_own_file_counts(devices):
 
 @pytest.fixture
 def held(monkeypatch):
-    """A process that has a device open, and the device's number. It is the only one that the epilog sees: terminals in containers
+    """A process that has a device open, and the device's number.
+
+    It is the only one that the epilog sees: terminals in containers
     have the same numbers, and what runs there must not be ended by a test."""
     master, terminal = pty.openpty()
     number = os.fstat(terminal).st_rdev

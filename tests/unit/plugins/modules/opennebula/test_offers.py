@@ -206,7 +206,7 @@ class TestConnection:
 
     @pytest.fixture
     def strange(self):
-        """What listens at the address of the API, but is none, or breaks off."""
+        """A server at the address of the API that is not OpenNebula's, or breaks off."""
 
         def start(answer):
             class Strange(http.server.BaseHTTPRequestHandler):
