@@ -69,6 +69,7 @@ DESCRIPTIONS = ("description", "short_description")
 COLLECTION = "ansible_collections.deephdc.accelerators"
 COMMENT = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
 COLLECTION_NAME = re.compile(r"deephdc\.accelerators\.(\w+)")
+PLAYBOOKS = re.compile(r"tosca_site_playbooks:(.*?)(?=^ +\w+:)", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+|[\w-]+\.(?:ya?ml|py|mjs|sh)\b")
 
 
@@ -159,6 +160,10 @@ class Tree:
         # What a program of several files is made of.
         if name.startswith("tests/stand_ins/") and str(folder) != "tests/stand_ins":
             yield from self.below(str(folder))
+        # An artifact has the names of playbooks alone.
+        if name.startswith("tosca/artifacts/"):
+            for value in PLAYBOOKS.findall(text):
+                yield from (file for word in re.findall(r"\w+", value) for file in self.at(f"playbooks/{word}.yml"))
         # A scenario that takes another one's playbooks has its hosts, too (scripts/scenario).
         if name.startswith("extensions/molecule/") and path.name == "converge.yml":
             yield from self.below(f"{folder}/inventory")

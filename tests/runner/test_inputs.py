@@ -56,7 +56,7 @@ def test_every_file_that_hosts_and_tests_are_made_of_is_an_input():
         ("extensions/molecule/slurm_day2/inventory/hosts.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
         ("extensions/molecule/slurm_day2/prepare.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
         ("roles/opennebula_pci/tasks/sync.yml", {"opennebula"}),
-        ("roles/oidc_proxy/tasks/check.yml", {"oidc_hostile", "oidc_proxy"}),
+        ("roles/oidc_proxy/tasks/check.yml", {"oidc_hostile", "oidc_proxy", "tosca_im", "tosca_xopera"}),
         ("roles/slurm_zabbix/files/slurm_zabbix.py", {"slurm_services", "slurm_uninstall"}),
         ("tests/stand_ins/oidc/package-lock.json", {"oidc_hostile", "oidc_proxy", "openstack", *KUBERNETES}),
         ("tests/stand_ins/mesos/master.py", {"mesos", "mesos_day2"}),
@@ -69,6 +69,11 @@ def test_every_file_that_hosts_and_tests_are_made_of_is_an_input():
 )
 def test_who_depends_on_a_file(changed: str, due: set[str]):
     assert {name for name, files in INPUTS.items() if changed in files} == due
+
+
+@pytest.mark.parametrize("changed", ["playbooks/slurm.yml", "playbooks/slurm_drain.yml", "plugins/plugin_utils/_slurm/partitions.py"])
+def test_a_deployment_by_tosca_depends_on_the_playbooks_that_its_artifacts_run(changed: str):
+    assert changed in INPUTS["tosca_xopera"] and changed in INPUTS["tosca_im"]
 
 
 def test_a_release_has_its_own_recipe_and_its_own_tests():
