@@ -23,7 +23,7 @@ DEMO_DESCRIPTION = (
     "A recorded terminal. make demo makes a SLURM cluster in four containers, shows its nodes and GPUs, and a job for one GPU of type t4, "
     "which opens its device and no other. Run again, it ends in seconds, with another job."
 )
-COLUMNS = 104
+COLUMNS = 90
 
 
 @dataclass
@@ -99,7 +99,9 @@ def terminal(source: Path) -> str:
             text.stylize("bold")
         console.print(text, highlight=False)
     # Its fonts are loaded from elsewhere, which a picture in a page may not do.
-    form = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace("Fira Code", FONTS["DejaVu Sans Mono"])
+    form = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
+        "Fira Code, monospace", FONTS["DejaVu Sans Mono"]
+    )
     return console.export_svg(title="make demo", code_format=form, unique_id="demo")
 
 
