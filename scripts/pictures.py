@@ -21,7 +21,7 @@ DEMO = "demo.txt"
 DEMO_TITLE = "What make demo prints"
 DEMO_DESCRIPTION = (
     "A recorded terminal. make demo makes a SLURM cluster in four containers, shows its nodes and GPUs, and a job for one GPU of type t4, "
-    "which opens its device and no other. Run again, it ends in seconds, with another job."
+    "which opens its device and no other. Run again, it changes nothing, and runs another job."
 )
 COLUMNS = 90
 

@@ -48,7 +48,7 @@ def test_each_picture_is_drawn_from_its_source(tmp_path):
     assert (found.returncode, found.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("changed", ["slurm.dot", "style.css"])
+@pytest.mark.parametrize("changed", ["slurm.dot", "style.css", "demo.txt"])
 def test_a_changed_source_is_found(tmp_path, changed):
     assert check(tmp_path).returncode == 0
     with (tmp_path / "docs/pictures" / changed).open("a", encoding="utf-8") as file:
