@@ -1,4 +1,4 @@
-"""The pictures in docs/pictures: drawn from the sources beside them, true to the names here."""
+"""The pictures in docs/pictures: drawn from the sources beside them, shown by a page, true to the names here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/pictures"
 DRAWINGS = sorted(FOLDER.glob("*.svg"))
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 SVG = "{http://www.w3.org/2000/svg}"
 # Names with an underscore that are no role, playbook, module, filter or group of ours.
 OTHERS = {"mod_auth_openidc", "accelerator_allotment", "slurm_gpu_health", "xopera_twin"}
@@ -84,6 +85,13 @@ def test_a_picture_speaks_for_itself(drawing):
     assert not re.search(r"@import|url\((?!#)|href=|<script", text)
     # The terminal is dark everywhere.
     assert "prefers-color-scheme: dark" in text or drawing.name == "demo.svg"
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda path: path.name)
+def test_a_page_shows_the_picture_and_says_what_it_shows(drawing):
+    texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    found = re.findall(rf"!\[([^\]]*)\]\([\w./]*pictures/{drawing.name}\)", texts)
+    assert found and all(len(alternative.split()) > 5 for alternative in found)
 
 
 @pytest.mark.parametrize("drawing", [path for path in DRAWINGS if path.name != "demo.svg"], ids=lambda path: path.name)
