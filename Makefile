@@ -1,7 +1,7 @@
 # Each target is one script; `make help` lists them. Needs only Python 3.11 or newer and git, and root where the
 # distribution's packages are missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo down test due lint units sanity bench docs release clean
+.PHONY: help demo down test due lint units sanity bench docs pictures release clean
 toolchain := @scripts/toolchain &&
 started := $(shell date +%s)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -35,6 +35,9 @@ bench: ## Measure deployment, re-run, policy, configuration assembly and gpu_fac
 
 docs: ## Write docs/reference from the modules', filters' and roles' own documentation
 	$(toolchain) scripts/reference
+
+pictures: ## Draw the pictures in docs/pictures whose sources have changed; scripts/pictures demo records make demo again
+	$(toolchain) scripts/pictures
 
 release: ## Prepare a release: checks, changelog, version, tarball; VERSION=0.1.0. Tags and uploads nothing
 	$(toolchain) scripts/release $(VERSION)
