@@ -83,7 +83,7 @@ def lint() -> list[Step]:
         step("TOSCA templates", "tests/tosca/run"),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
         step("mypy nova_lxd", "mypy", "--config-file", "tests/nova_lxd/mypy.ini", "-p", "nova_lxd"),
-        step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "steps", "usage"))),
+        step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "pictures", "steps", "usage"))),
         step("yamllint", "yamllint", "--strict", "."),
         step("ruff check", "ruff", "check", "."),
         step("ruff format", "ruff", "format", "--check", "--diff", "."),
