@@ -101,13 +101,24 @@ def users(cloud: Cloud, wanted: t.Sequence[Entry], accepts: t.Callable[[str, str
             values = {"name": name, "domain_id": DOMAIN, "password": password, "description": f"Made by {MARK}"}
             cloud.change(f"The account {name} is new.", identity.create_user, **values)
         elif not accepts(name, password):
-            cloud.change(
-                f"The account {name} gets its password.",
-                identity.update_user,
-                user,
-                password=password,
-                is_enabled=True,
-            )
+            _let_in(cloud, user, password, accepts)
+
+
+def _let_in(cloud: Cloud, user: t.Any, password: str, accepts: t.Callable[[str, str], bool]) -> None:
+    """Open an account that refuses its password.
+
+    Keystone says the same of a wrong password, of an account that wrong passwords locked, and of a disabled one. So the account is enabled
+    first, which unlocks it, and gets the password only if it still refuses it: that ends all tokens of its user.
+    """
+    identity = cloud.sdk.identity
+    if cloud.is_dry:
+        cloud.changes.append(f"The account {user.name} refuses its password: it is opened again, or gets the password.")
+        return
+    identity.patch(f"/users/{user.id}", json={"user": {"enabled": True}})
+    if accepts(user.name, password):
+        cloud.changes.append(f"The account {user.name} was locked by wrong passwords, or disabled, and is open again.")
+    else:
+        cloud.change(f"The account {user.name} gets its password.", identity.update_user, user, password=password)
 
 
 def never_locked(cloud: Cloud, names: t.Sequence[str]) -> None:

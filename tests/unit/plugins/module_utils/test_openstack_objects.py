@@ -102,8 +102,23 @@ def test_check_mode_changes_nothing_and_says_the_same() -> None:
 def test_a_password_is_set_only_where_it_is_refused() -> None:
     cloud, api = cloud_with()
     identity.users(cloud, [{"name": "ada", "password": "right"}, {"name": "eve", "password": "new"}], lambda name, _password: name == "ada")
-    assert [(call[0], call[1].name) for call in api.calls] == [("update_user", "eve")]
-    assert "new" not in " ".join(cloud.changes)
+    assert api.calls == [("patch", f"/users/{EVE.id}", ("json", {"user": {"enabled": True}})), ("update_user", EVE, ("password", "new"))]
+    assert cloud.changes == ["The account eve gets its password."]
+
+
+def test_a_locked_account_is_opened_and_gets_no_password() -> None:
+    """A password would end the tokens of a user whom others locked out by guesses."""
+    cloud, api = cloud_with()
+    identity.users(cloud, [{"name": "ada", "password": "right"}], lambda _name, _password: bool(api.calls))
+    assert api.calls == [("patch", f"/users/{ADA.id}", ("json", {"user": {"enabled": True}}))]
+    assert cloud.changes == ["The account ada was locked by wrong passwords, or disabled, and is open again."]
+
+
+def test_check_mode_opens_no_account() -> None:
+    cloud, api = cloud_with(is_dry=True)
+    identity.users(cloud, [{"name": "ada", "password": "right"}], lambda _name, _password: False)
+    assert api.calls == []
+    assert cloud.changes == ["The account ada refuses its password: it is opened again, or gets the password."]
 
 
 def test_accounts_of_services_are_not_locked() -> None:
