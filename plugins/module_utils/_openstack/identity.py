@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cloud import MARK, Cloud
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import checked
 
 DOMAIN = "default"
 INTERFACES = ("public", "internal", "admin")
@@ -45,6 +46,14 @@ def services(cloud: Cloud, wanted: t.Sequence[Entry], region: str) -> dict[str, 
             if interface == "public" and endpoint is not None:
                 public[name] = endpoint.id
     return public
+
+
+def _sent(method: t.Callable[..., t.Any], path: str, **keys: t.Any) -> None:
+    """Send what openstacksdk has no method for.
+
+    :raises Refused: Keystone answers with an error, which openstacksdk does not raise here.
+    """
+    checked(method(path, **keys), "Keystone")
 
 
 def roles(cloud: Cloud, wanted: t.Iterable[str]) -> None:
@@ -114,7 +123,7 @@ def _let_in(cloud: Cloud, user: t.Any, password: str, accepts: t.Callable[[str, 
     if cloud.is_dry:
         cloud.changes.append(f"The account {user.name} refuses its password: it is opened again, or gets the password.")
         return
-    identity.patch(f"/users/{user.id}", json={"user": {"enabled": True}})
+    _sent(identity.patch, f"/users/{user.id}", json={"user": {"enabled": True}})
     if accepts(user.name, password):
         cloud.changes.append(f"The account {user.name} was locked by wrong passwords, or disabled, and is open again.")
     else:
@@ -132,6 +141,7 @@ def never_locked(cloud: Cloud, names: t.Sequence[str]) -> None:
         if user["name"] in names and not (user.get("options") or {}).get(NEVER_LOCKED):
             cloud.change(
                 f"The account {user['name']} is no longer locked by wrong passwords.",
+                _sent,
                 identity.patch,
                 f"/users/{user['id']}",
                 json={"user": {"options": {NEVER_LOCKED: True}}},
@@ -209,4 +219,4 @@ def system_grants(cloud: Cloud, wanted: t.Mapping[str, str]) -> None:
             continue
         path = f"/system/users/{user.id}/roles/{role.id}"
         if cloud.sdk.identity.get(path).status_code != 204:
-            cloud.change(f"The account {name} gets the role {role_name} in the system.", cloud.sdk.identity.put, path)
+            cloud.change(f"The account {name} gets the role {role_name} in the system.", _sent, cloud.sdk.identity.put, path)
