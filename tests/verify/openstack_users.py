@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import textwrap
+import time
 from typing import Any
 
 from local import Cluster
@@ -89,3 +90,24 @@ def user(cluster: Cluster, name: str, project: str) -> Account:
 
 def administrator(cluster: Cluster) -> Account:
     return Account(cluster, {"cloud": "deephdc-admin"})
+
+
+def wait_for_host(cluster: Cluster, admin: Account, host: str) -> None:
+    """Until a compute host that was started answers, and its compute service and its agent for ports are known to be up.
+
+    What the cloud says of them is old for a minute, so their processes are looked at first.
+    """
+    deadline = time.monotonic() + 180
+    while cluster.run(host, "true").returncode != 0:
+        assert time.monotonic() < deadline, f"{host} does not answer"
+        time.sleep(0.5)
+    for unit in ("nova-compute", "neutron-linuxbridge-agent"):
+        cluster.until(host, f"systemctl is-active --quiet {unit} && echo runs", "runs", seconds=180)
+    seen = admin.ask(f"""
+        def states():
+            services = cloud.compute.services(binary="nova-compute")
+            agents = cloud.network.get("/agents", params=dict(host={host!r}, binary="neutron-linuxbridge-agent")).json()["agents"]
+            return [one.state for one in services if one.host == {host!r}] + [one["alive"] for one in agents]
+        answer = until(states, lambda seen: seen == ["up", True], 300)
+    """)
+    assert seen == ["up", True], seen

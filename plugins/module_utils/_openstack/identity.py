@@ -8,6 +8,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cloud import MARK, Cloud
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import checked
 
 DOMAIN = "default"
 INTERFACES = ("public", "internal", "admin")
@@ -45,6 +46,14 @@ def services(cloud: Cloud, wanted: t.Sequence[Entry], region: str) -> dict[str, 
             if interface == "public" and endpoint is not None:
                 public[name] = endpoint.id
     return public
+
+
+def _sent(method: t.Callable[..., t.Any], path: str, **keys: t.Any) -> None:
+    """Send what openstacksdk has no method for.
+
+    :raises Refused: Keystone answers with an error, which openstacksdk does not raise here.
+    """
+    checked(method(path, **keys), "Keystone")
 
 
 def roles(cloud: Cloud, wanted: t.Iterable[str]) -> None:
@@ -101,13 +110,24 @@ def users(cloud: Cloud, wanted: t.Sequence[Entry], accepts: t.Callable[[str, str
             values = {"name": name, "domain_id": DOMAIN, "password": password, "description": f"Made by {MARK}"}
             cloud.change(f"The account {name} is new.", identity.create_user, **values)
         elif not accepts(name, password):
-            cloud.change(
-                f"The account {name} gets its password.",
-                identity.update_user,
-                user,
-                password=password,
-                is_enabled=True,
-            )
+            _let_in(cloud, user, password, accepts)
+
+
+def _let_in(cloud: Cloud, user: t.Any, password: str, accepts: t.Callable[[str, str], bool]) -> None:
+    """Open an account that refuses its password.
+
+    Keystone says the same of a wrong password, of an account that wrong passwords locked, and of a disabled one. So the account is enabled
+    first, which unlocks it, and gets the password only if it still refuses it: that ends all tokens of its user.
+    """
+    identity = cloud.sdk.identity
+    if cloud.is_dry:
+        cloud.changes.append(f"The account {user.name} refuses its password: it is opened again, or gets the password.")
+        return
+    _sent(identity.patch, f"/users/{user.id}", json={"user": {"enabled": True}})
+    if accepts(user.name, password):
+        cloud.changes.append(f"The account {user.name} was locked by wrong passwords, or disabled, and is open again.")
+    else:
+        cloud.change(f"The account {user.name} gets its password.", identity.update_user, user, password=password)
 
 
 def never_locked(cloud: Cloud, names: t.Sequence[str]) -> None:
@@ -121,6 +141,7 @@ def never_locked(cloud: Cloud, names: t.Sequence[str]) -> None:
         if user["name"] in names and not (user.get("options") or {}).get(NEVER_LOCKED):
             cloud.change(
                 f"The account {user['name']} is no longer locked by wrong passwords.",
+                _sent,
                 identity.patch,
                 f"/users/{user['id']}",
                 json={"user": {"options": {NEVER_LOCKED: True}}},
@@ -198,4 +219,4 @@ def system_grants(cloud: Cloud, wanted: t.Mapping[str, str]) -> None:
             continue
         path = f"/system/users/{user.id}/roles/{role.id}"
         if cloud.sdk.identity.get(path).status_code != 204:
-            cloud.change(f"The account {name} gets the role {role_name} in the system.", cloud.sdk.identity.put, path)
+            cloud.change(f"The account {name} gets the role {role_name} in the system.", _sent, cloud.sdk.identity.put, path)

@@ -200,7 +200,7 @@ def nova(plan: Plan, secrets: Secrets, limits_endpoint: str) -> dict[str, Sectio
         "database": {"connection": database_url(plan, secrets, "nova", "nova")},
         "api": {"auth_strategy": "keystone"},
         "conductor": {"workers": plan["workers"]},
-        "scheduler": {"workers": plan["workers"], "discover_hosts_in_cells_interval": 30},
+        "scheduler": {"workers": plan["workers"], "discover_hosts_in_cells_interval": 10},
         # Keystone's limits count GPUs by class, which Nova's own quotas can't.
         "quota": {"driver": "nova.quota.UnifiedLimitsDriver"},
         "oslo_limit": limits,

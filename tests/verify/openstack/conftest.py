@@ -13,6 +13,8 @@ from local import Cluster
 from openstack_users import Account, administrator, user
 
 pytest_terminal_summary = attack_counts.pytest_terminal_summary
+# A run of the playbook takes two minutes on a quiet machine, and ten where many others work.
+Cluster.limit = 1500
 
 
 @pytest.fixture(scope="session")

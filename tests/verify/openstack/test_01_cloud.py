@@ -123,6 +123,25 @@ def test_wrong_passwords_lock_no_account_of_the_cloud_itself(cluster: Cluster, a
     assert admin.ask(locked) == ["ada", "eve"]
 
 
+def test_a_locked_account_is_opened_by_a_run_and_its_tokens_are_good(cluster: Cluster, eve: Account):
+    token = eve.ask("answer = cloud.auth_token")
+    wrong = Account(cluster, {**eve.login, "auth": {**eve.login["auth"], "password": "wrong"}})
+    wrong.ask("""
+        answer = []
+        for number in range(10):
+            try:
+                cloud.session.get_token()
+            except Exception as error:
+                answer.append(error.http_status)
+    """)
+    assert refused(eve, "cloud.session.get_token()") == 401
+    said = " ".join(cluster.playbook(PLAYBOOK, "--tags", "openstack_cloud").split())
+    assert "The account eve was locked by wrong passwords, or disabled, and is open again." in said, said[-3000:]
+    assert refused(eve, "cloud.session.get_token()") == 0
+    status = "curl --silent --output /dev/null --write-out '%{http_code}' --cacert /run/test-ca.pem -H 'X-Auth-Token: " + token + "'"
+    assert cluster.out("ctl", f"{status} -H 'X-Subject-Token: {token}' https://ctl:5000/v3/auth/tokens") == "200"
+
+
 def test_more_gpus_than_the_project_may_have_are_refused_with_the_limit(eve: Account):
     servers = [eve.start("one", "a100")]
     try:

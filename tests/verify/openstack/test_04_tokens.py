@@ -430,7 +430,7 @@ def test_who_is_taken_out_can_start_nothing_and_servers_go_on(
         assert [answer.status in (401, 404) for answer in answers.values()] == [True, True] and let_in(answers) == [], answers
         curl = f"curl --silent --output /dev/null --write-out '%{{http_code}}' --cacert /run/test-ca.pem -H 'X-Auth-Token: {scoped}'"
         # Services believe a token that they have seen for a while.
-        cluster.until("ctl", f"{curl} https://ctl:8774/v2.1/servers", "401", seconds=45)
+        cluster.until("ctl", f"{curl} https://ctl:8774/v2.1/servers", "401", seconds=90)
         assert ada.show(server["id"])["status"] == "ACTIVE"
         # Others of the provider are as before.
         assert let_in(ask(cluster, {"bob": request(token=provider.token("bob"))})) == ["bob"]
