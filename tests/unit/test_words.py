@@ -193,8 +193,8 @@ AREAS = {
     documentation: 1,
     documents: 0,
     fragments: 0,
-    comments: 11,
-    docstrings: 4,
+    comments: 14,
+    docstrings: 5,
     messages: 41,
 }
 
