@@ -8,20 +8,20 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesos_agent_hold
 version_added: 0.1.0
-short_description: Keep new tasks from an agent of Mesos and wait for those that run there
+short_description: Deactivate a Mesos agent and wait for its tasks, or reactivate it
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Deactivates an agent by the leader of the masters, so that it is offered to no framework, and waits for its tasks.
-    Or reactivates an agent that was deactivated before.
+  - Deactivates an agent by the leader of the masters, so that it is offered to no framework, and waits for its tasks,
+    or reactivates an agent that was deactivated before.
   - No task is ended unless O(end_tasks) asks for it.
-  - Mesos keeps no reason of that. What a run remembers of it on the agent's host is given in O(recorded), and is RV(record) afterwards.
+  - Mesos keeps no reason for that. Keep RV(record) on the agent's host, and give it in O(recorded) in the next call.
   - Runs on a host that reaches the masters and has the operator's secret, such as a master.
 attributes:
   check_mode:
     description: Predicts the change and reads which tasks run there. Does not wait.
     support: full
   diff_mode:
-    description: Shows the state of the agent and what is remembered of it.
+    description: Shows the state of the agent and its record.
     support: full
 options:
   masters:
@@ -46,11 +46,11 @@ options:
     type: path
     default: /etc/mesos/credentials.json
   principal:
-    description: Whose secret of it is used.
+    description: Principal in O(credentials) whose secret is used.
     type: str
     default: operator
   name:
-    description: What Mesos calls the agent's host.
+    description: Name of the agent's host in Mesos.
     type: str
     required: true
   port:
@@ -60,15 +60,15 @@ options:
   state:
     description:
       - A V(held) agent gets no new tasks.
-      - A V(released) agent gets them again if it was deactivated with the same O(mark).
+      - A V(released) agent gets tasks again if it was deactivated with the same O(mark).
     type: str
     choices: [held, released]
     required: true
   mark:
     description:
-      - Whose hold it is. V(held) is the role gpu_hold's, V(drained) an administrator's by the playbook mesos_drain, V(lost) that of a
-        host that has lost a GPU, by the playbook mesos.
-      - An agent has one of them. One that is held with another mark stays so; only V(lost) gives way.
+      - Who holds the agent. V(held) is for the role gpu_hold, V(drained) for an administrator by the playbook mesos_drain. V(lost) is for a
+        host that lost a GPU, by the playbook mesos.
+      - An agent has only one mark. An agent that is held with another mark keeps it, unless that mark is V(lost).
     type: str
     choices: [held, drained, lost]
     default: held
@@ -79,27 +79,28 @@ options:
       - An agent that is held already with this mark keeps its reason.
     type: str
   recorded:
-    description: What is remembered of the agent on its host, as RV(record) was.
+    description: The record of the agent on its host, RV(record) of an earlier call.
     type: str
     default: ""
   unfit:
     description: >-
-      With O(state=released) and O(mark=drained), what is wrong with the host; it is not given back then. Words that follow "because".
+      With O(state=released) and O(mark=drained), what is wrong with the host. If it is not empty, the host is not given back. The text
+      follows "because" in the message.
     type: str
     default: ""
   tasks:
     description: >-
-      Which tasks are waited for, V(all), those with V(gpus), or V(none). Which task has which GPU, Mesos does not say.
+      Which tasks to wait for, V(all), those with V(gpus), or V(none). Mesos does not say which task has which GPU.
     type: str
     choices: [all, gpus, none]
     default: all
   end_tasks:
     description: >-
-      Whether the agent is drained, which ends its tasks. Marathon starts its own on other agents; a job of Chronos is lost.
+      Whether to drain the agent, which ends its tasks. Marathon starts its tasks on other agents. A job of Chronos is lost.
     type: bool
     default: false
   grace:
-    description: With O(end_tasks), the seconds that a task gets at most to end by itself.
+    description: With O(end_tasks), how many seconds a task gets at most to end by itself.
     type: int
     default: 600
   wait:
@@ -107,7 +108,7 @@ options:
     type: float
     default: 0.0
   patience:
-    description: Seconds in which the masters must have a leader.
+    description: Seconds to wait until the masters have a leader.
     type: float
     default: 60.0
 """
@@ -122,7 +123,7 @@ EXAMPLES = r"""
     reason: "gpu_hold: nvidia_driver"
     wait: 3600
 
-- name: Give it back
+- name: Give the host back
   deephdc.accelerators.mesos_agent_hold:
     name: gpu1
     state: released
@@ -139,16 +140,16 @@ held:
   type: bool
   returned: success
 kept:
-  description: The sentence that says so if another one deactivated the agent, else empty.
+  description: A sentence if another one deactivated the agent, else empty.
   type: str
   returned: success
 record:
-  description: What is to be remembered on the agent's host, empty for nothing.
+  description: What to keep on the agent's host, empty for nothing.
   type: str
   returned: success
   sample: "gpu_hold: nvidia_driver"
 left:
-  description: With O(state=released) and O(mark=drained), the sentence why the host is not given back; else empty.
+  description: With O(state=released) and O(mark=drained), why the host is not given back, else empty.
   type: str
   returned: success
 tasks:

@@ -8,14 +8,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesos_agent_removed
 version_added: 0.1.0
-short_description: Let a Mesos cluster forget an agent
+short_description: Remove an agent from a Mesos cluster
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Marks an agent as gone for good by the leader of the masters. Frameworks hear that its tasks are gone, and start them elsewhere.
-  - B(An agent that still runs is shut down), and its identity is never let in again. So mesos-agent must be stopped on the host first.
+  - Marks an agent as gone for good by the leader of the masters. Frameworks learn that its tasks are gone, and start them elsewhere.
+  - B(An agent that still runs is shut down), and its identity is never accepted again. So stop mesos-agent on the host first.
 attributes:
   check_mode:
-    description: Predicts whether an agent would be forgotten.
+    description: Predicts whether an agent would be removed.
     support: full
   diff_mode:
     description: Not needed, the result has the agent.
@@ -39,7 +39,7 @@ options:
     type: path
     default: /etc/mesos/credentials.json
   name:
-    description: What Mesos calls the agent's host.
+    description: Name of the agent's host in Mesos.
     type: str
     required: true
   port:
@@ -47,17 +47,17 @@ options:
     type: int
     default: 5051
   tasks_end:
-    description: Whether the agent is forgotten with tasks on it. It is a person's decision; else the module fails and names them.
+    description: Whether to remove an agent with tasks on it. This is your decision. Without it, the module fails and names the tasks.
     type: bool
     default: false
   patience:
-    description: Seconds in which the masters must have a leader.
+    description: Seconds to wait until the masters have a leader.
     type: float
     default: 60.0
 """
 
 EXAMPLES = r"""
-- name: Let the cluster forget gpu3
+- name: Remove gpu3 from the cluster
   deephdc.accelerators.mesos_agent_removed:
     masters: ["192.0.2.1:5050", "192.0.2.2:5050", "192.0.2.3:5050"]
     ca: /etc/mesos/ca.pem

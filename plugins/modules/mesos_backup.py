@@ -12,9 +12,9 @@ short_description: Back up ZooKeeper's data or Marathon's state of a Mesos clust
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Copies what this host has of a cluster into a new directory that only root can read. Daemons and tasks go on.
-  - Of ZooKeeper's data, the newest snapshot that was written to its end, and the logs that belong to it. Of Marathon, the archive that it
-    wrote itself when M(deephdc.accelerators.mesos_marathon_state) asked for it.
-  - The directory gets its name when everything in it was verified, so an incomplete backup is never taken for one.
+  - For ZooKeeper, these are the newest complete snapshot and the logs that belong to it. For Marathon, it is the archive that Marathon
+    wrote when M(deephdc.accelerators.mesos_marathon_state) asked for it.
+  - The directory gets its final name when everything in it was verified, so an incomplete backup is never mistaken for a complete one.
 attributes:
   check_mode:
     description: Predicts the backup without making it.
@@ -24,11 +24,11 @@ attributes:
     support: none
 options:
   directory:
-    description: Where the backups are.
+    description: Directory that holds all backups.
     type: path
     required: true
   name:
-    description: Name of the new one, which is its time. If there is one of that name, nothing is done.
+    description: Name of the new backup, which is its time. If there is a backup of that name, nothing is done.
     type: str
     required: true
   cluster:
@@ -36,10 +36,10 @@ options:
     type: str
     required: true
   zookeeper:
-    description: ZooKeeper's directory of data, where this host's is backed up.
+    description: ZooKeeper's data directory, if this host's data are to be backed up.
     type: path
   marathon:
-    description: Archive that a Marathon wrote, where this host has it. It is moved into the backup.
+    description: Archive that Marathon wrote, if this host has it. It is moved into the backup.
     type: path
   keep:
     description: How many backups are kept, the newest; V(0) for all.

@@ -11,7 +11,7 @@ version_added: 0.1.0
 short_description: Read what decides whether an agent of Mesos starts on a host
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Reads the version of control groups, and whether NVIDIA's library is there with which an agent reads GPUs.
+  - Reads the version of control groups, and whether NVIDIA's library NVML is there, which an agent needs to read GPUs.
 attributes:
   check_mode:
     description: Only reads.
@@ -20,7 +20,7 @@ attributes:
     description: There is nothing to compare.
     support: none
   facts:
-    description: Gives C(ansible_facts).
+    description: Returns C(ansible_facts.mesos_host).
     support: full
 options:
   root:
@@ -41,8 +41,9 @@ ansible_facts:
   returned: always
   contains:
     mesos_host:
-      description: Under C(cgroup) the version of control groups, V(0) where they are not mounted; under C(controllers) those of
-        version 1; under C(nvml) whether the system's libraries have libnvidia-ml.so.1.
+      description:
+        - C(cgroup) is the version of control groups, V(0) if they are not mounted. C(controllers) are those of version 1.
+        - C(nvml) is whether the system's libraries have libnvidia-ml.so.1.
       type: dict
       sample: {"cgroup": 1, "controllers": ["cpu", "devices", "memory"], "nvml": true}
 """

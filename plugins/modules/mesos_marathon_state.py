@@ -8,11 +8,12 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesos_marathon_state
 version_added: 0.1.0
-short_description: Let Marathon write its state into a file, or go on with one that it wrote
+short_description: Save Marathon's state into a file, or restore it
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Asks the leading Marathon to give its lead up. The one that leads next writes or reads the file on B(its own) host before it does
-    anything else, and that may be any of them. So the same file must be on all hosts for a restore, and after a backup one of them has it.
+  - Asks the leading Marathon to give up its lead. The next leader writes or reads the file on B(its own) host before it does
+    anything else. Any Marathon may become the leader. So for a restore the same file must be on all hosts, and after a backup one
+    host has it.
   - Tasks go on. Marathon's interface answers again after some seconds.
   - A restore replaces all applications. Tasks that were started since the backup are ended, as Marathon does not know them.
 attributes:
@@ -33,11 +34,11 @@ options:
     type: path
     required: true
   wait:
-    description: Seconds in which a Marathon must lead again.
+    description: Seconds to wait until a Marathon leads again.
     type: float
     default: 120
   folder:
-    description: Where the environment with the account of this host's Marathon is, its arguments, and the authority of its certificate.
+    description: Folder with the environment of this host's Marathon, which has its account, its arguments, and the CA of its certificate.
     type: path
     default: /etc/marathon
 """
@@ -77,7 +78,7 @@ DELAY = 2.0
 def wait_for_leader(marathon: Marathon, seconds: float) -> tuple[str, int]:
     """Who leads, and how many applications it has.
 
-    :raises Refused: nobody leads in time.
+    :raises Refused: there is no leader in time.
     """
     deadline = time.monotonic() + seconds
     while True:

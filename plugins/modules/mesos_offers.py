@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesos_offers
 version_added: 0.1.0
-short_description: Compare what agents of Mesos offer with what was promised
+short_description: Wait until Mesos agents offer the promised GPUs
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Waits until the leader of the masters has each agent with all GPUs that were promised.
@@ -44,29 +44,29 @@ options:
     type: path
     default: /etc/mesos/credentials.json
   principal:
-    description: Whose secret of it is used.
+    description: Principal in O(credentials) whose secret is used.
     type: str
     default: operator
   patience:
-    description: Seconds in which the masters must have a leader.
+    description: Seconds to wait until the masters have a leader.
     type: float
     default: 60.0
   expected:
-    description: The agents.
+    description: What each agent must offer.
     type: list
     elements: dict
     required: true
     suboptions:
       host:
-        description: Inventory name, for sentences.
+        description: Inventory name, for messages.
         type: str
         required: true
       name:
-        description: What Mesos calls the host.
+        description: Name of the host in Mesos.
         type: str
         required: true
       gpus:
-        description: How many GPUs.
+        description: Number of GPUs.
         type: int
         default: 0
   port:

@@ -8,13 +8,14 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesos_restore
 version_added: 0.1.0
-short_description: Bring ZooKeeper's data of a Mesos cluster back from a backup
+short_description: Restore ZooKeeper's data of a Mesos cluster from a backup
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Checks a backup that M(deephdc.accelerators.mesos_backup) made, stops ZooKeeper on this host and puts its data in their place.
+  - Checks a backup that M(deephdc.accelerators.mesos_backup) made, stops ZooKeeper on this host and restores its data.
   - All servers of ZooKeeper need the same backup, and none of them may run before all have it.
-  - Refuses a damaged backup, that of another cluster, and to replace data that are there. What was there is kept beside it.
-  - A killed call is completed by the same call. Where the backup is in its place and ZooKeeper did not run since, nothing is done.
+  - Refuses a backup that is damaged or of another cluster. Does not replace existing data without O(overwrite). Former data are kept
+    beside the new ones.
+  - The same call completes one that was killed. If the backup is in its place and ZooKeeper did not run since, nothing is done.
 attributes:
   check_mode:
     description: Checks the backup and predicts whether it would be restored.
@@ -40,11 +41,11 @@ options:
     type: str
     default: zookeeper
   overwrite:
-    description: Replace data that are there.
+    description: Replace existing data.
     type: bool
     default: false
   only_check:
-    description: Check the backup and what is there, restore nothing.
+    description: Check the backup and the host, restore nothing.
     type: bool
     default: false
 seealso:
@@ -52,7 +53,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Bring ZooKeeper's data back on an empty host
+- name: Restore ZooKeeper's data on an empty host
   deephdc.accelerators.mesos_restore:
     path: /var/backups/mesos/20261121T150000Z
     cluster: physics
@@ -60,7 +61,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 kept:
-  description: Directory with the former data; empty where there were none.
+  description: Directory with the former data, empty if there were none.
   type: str
   returned: success
   sample: /var/lib/zookeeper/deephdc/version-2.before-restore-20261121T160000Z

@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: openstack_compute_hold
 version_added: 0.1.0
-short_description: Keep new servers from a compute host of OpenStack and wait for those that run there
+short_description: Disable a compute host of OpenStack and wait for its servers, or enable it
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Disables the compute service of a host, as C(openstack compute service set --disable) does, and waits for its servers.
-    Or enables a service that it disabled before.
+  - Disables the compute service of a host, as C(openstack compute service set --disable) does, and waits for its servers,
+    or enables a service that it disabled before.
   - No server is ended, moved or stopped.
   - What the module does is recorded in the reason of the disabled service. A service that an administrator disabled has another reason, and
     stays as it is.
@@ -37,14 +37,14 @@ options:
   state:
     description:
       - A V(held) host gets no new servers.
-      - A V(released) host gets them again if this module kept them away, with the same O(mark).
+      - A V(released) host gets servers again if this module disabled it with the same O(mark).
     type: str
     choices: [held, released]
     required: true
   mark:
     description:
-      - Whose hold it is. V(held) is the role gpu_hold's, V(drained) an administrator's by the playbook openstack_drain.
-      - A host has one of them, as Nova keeps one reason. A host that is held with the other mark stays so.
+      - Who holds the host. V(held) is for the role gpu_hold, V(drained) for an administrator by the playbook openstack_drain.
+      - A host has only one mark, as Nova keeps one reason. A host that is held with the other mark stays held.
     type: str
     choices: [held, drained]
     default: held
@@ -56,13 +56,14 @@ options:
     type: str
   unfit:
     description: >-
-      With O(state=released) and O(mark=drained), what is wrong with the host; it is not given back then. Words that follow "because".
+      With O(state=released) and O(mark=drained), what is wrong with the host. If it is not empty, the host is not given back. The text
+      follows "because" in the message.
     type: str
     default: ""
   servers:
     description: >-
-      Which servers are waited for. V(all) that run on the host, as before a reboot, those of them that have one of O(devices),
-      all that are V(present), also stopped ones, as before the host leaves, or V(none).
+      Which servers to wait for. V(all) servers that run on the host, as before a reboot, or only those with one of the V(devices).
+      V(present) includes stopped servers, as before the host leaves. V(none) for no servers.
     type: str
     choices: [all, devices, present, none]
     default: all
@@ -86,7 +87,7 @@ EXAMPLES = r"""
     reason: "gpu_hold: nvidia_driver"
     wait: 3600
 
-- name: Give it back
+- name: Give the host back
   deephdc.accelerators.openstack_compute_hold:
     cloud: deephdc-admin
     name: lxd1
@@ -111,17 +112,17 @@ held:
   type: bool
   returned: success
 kept:
-  description: The sentence that says so if an administrator, or the role gpu_hold, disabled the service, else empty.
+  description: A sentence if an administrator, or the role gpu_hold, disabled the service, else empty.
   type: str
   returned: success
 reason:
   description: >-
-    Why this module holds the host now, without the mark that begins it; empty where it does not. A reason that was there before stays.
+    Why this module holds the host now, without the mark that begins it, empty if it does not. A reason that was there before stays.
   type: str
   returned: success
   sample: new power supply
 left:
-  description: With O(state=released) and O(mark=drained), the sentence why the host is not given back; else empty.
+  description: With O(state=released) and O(mark=drained), why the host is not given back, else empty.
   type: str
   returned: success
   sample: "lxd1 stays disabled, because the role gpu_hold holds it (gpu_hold: nvidia_driver)."

@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: openstack_compute_removed
 version_added: 0.1.0
-short_description: Let an OpenStack cloud forget a compute host
+short_description: Remove a compute host from an OpenStack cloud
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Deletes the compute service, Neutron's agent for ports and the resource providers of a host that has no servers.
-  - Or, with V(emptied), deletes the servers of a host. That is a person's decision.
+  - Or, with O(state=emptied), deletes the servers of a host. This is your decision.
   - nova-compute and the agent must be stopped on the host, as they would register again.
 requirements:
   - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
@@ -42,7 +42,7 @@ options:
     default: absent
   dead:
     description: >-
-      With O(state=emptied), whether the host will never answer again. Its servers are then deleted in the cloud alone, at once.
+      With O(state=emptied), whether the host will never answer again. Then its servers are deleted only in the cloud, at once.
     type: bool
     default: false
   wait:
@@ -52,7 +52,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Let the cloud forget lxd3
+- name: Remove lxd3 from the cloud
   deephdc.accelerators.openstack_compute_removed:
     cloud: deephdc-admin
     name: lxd3

@@ -8,17 +8,17 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: openstack_objects
 version_added: 0.1.0
-short_description: Bring services, accounts, projects, limits, flavors, images and networks of a cloud to what is wanted
+short_description: Manage a cloud's services, accounts, projects, limits, flavors, images and networks
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Compares each kind of object with what is wanted and changes what differs. One login and one process serve all of them.
-  - No server, volume or address is touched. A network or flavor that servers may have is never changed, but refused in one sentence.
+  - Compares each kind of object with what is wanted and changes what differs. It needs one login and one module execution for all of them.
+  - No server, volume or address is touched. A network or flavor that servers may have is never changed. If it differs, the module fails.
   - What this module made and is no longer wanted is reported in RV(left).
 requirements:
   - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
 attributes:
   check_mode:
-    description: Predicts the changes; what depends on an object that is not there yet is left out. Where there is no cloud yet, all is new.
+    description: Predicts the changes, except those that depend on an object that does not exist yet. Without a cloud, everything is new.
     support: full
   diff_mode:
     description: Not needed, the result has a sentence for each change.
@@ -53,7 +53,7 @@ options:
         type: str
         required: true
       url:
-        description: Address of its API; the same for all three interfaces.
+        description: Address of its API, the same for all three interfaces.
         type: str
         required: true
   roles:
@@ -79,19 +79,19 @@ options:
     elements: str
     default: []
   grants:
-    description: By project, by name of the account, its roles. Other accounts lose theirs in these projects.
+    description: For each project, the roles of each account by name. Other accounts lose their roles in these projects.
     type: dict
     default: {}
   system_grants:
-    description: By name of the account, its role in the system as a whole.
+    description: For each account, its role in the system scope.
     type: dict
     default: {}
   registered_limits:
-    description: By name of a resource of Nova, such as V(class:CUSTOM_GPU_A100), how much a project may use that has no limit of its own.
+    description: For each resource of Nova, such as V(class:CUSTOM_GPU_A100), how much a project without its own limit may use.
     type: dict
     default: {}
   limits:
-    description: By project, by name of a resource of Nova, how much it may use.
+    description: For each project, how much it may use of each resource of Nova.
     type: dict
     default: {}
   flavors:
@@ -119,13 +119,13 @@ options:
   identity_providers:
     description: >-
       Identity providers, each with C(name), C(issuer), C(protocol), C(rules) of Keystone's mapping, and C(groups): by name of the group and
-      of the project, the roles. Each has a domain of its own. If O(whole), those that this module made and that are not named are closed,
+      of the project, the roles. Each has its own domain. With O(whole), those that this module made and that are not named are closed,
       and their groups lose their roles.
     type: list
     elements: dict
     default: []
   whole:
-    description: Whether O(projects) are all that the cloud is to have. Then others that this module made are in RV(left).
+    description: Whether O(projects) are all projects that the cloud must have. Then others that this module made are in RV(left).
     type: bool
     default: true
   purge:
@@ -153,7 +153,7 @@ changes:
   returned: success
   sample: ["The project physics is new."]
 left:
-  description: What is there and no longer wanted, one sentence each.
+  description: What exists and is no longer wanted, one sentence each.
   type: list
   elements: str
   returned: success

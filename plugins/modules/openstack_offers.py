@@ -8,10 +8,10 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: openstack_offers
 version_added: 0.1.0
-short_description: Compare what compute hosts offer in Placement with what was promised
+short_description: Wait until compute hosts offer the promised GPUs in Placement
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Waits until each compute host is up in Nova, and Placement has for it all units of GPUs that were promised, reserved ones included.
+  - Waits until each compute host is up in Nova, and Placement has all units of GPUs that were promised for it, including reserved ones.
   - Fails with a sentence for each difference.
 requirements:
   - openstacksdk 0.101 or newer (Debian's python3-openstacksdk)
@@ -28,17 +28,17 @@ options:
     type: str
     required: true
   expected:
-    description: The compute hosts.
+    description: What each compute host must offer.
     type: list
     elements: dict
     required: true
     suboptions:
       host:
-        description: Inventory name, for sentences.
+        description: Inventory name, for messages.
         type: str
         required: true
       name:
-        description: What Nova calls the host.
+        description: Name of the host in Nova.
         type: str
         required: true
       classes:

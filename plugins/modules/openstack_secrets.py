@@ -11,11 +11,11 @@ version_added: 0.1.0
 short_description: Keep the secrets that the parts of a cloud share
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Makes each secret that is not there yet, 32 bytes of the kernel's random numbers, and returns all of them. Use it with C(no_log).
+  - Makes each missing secret from 32 bytes of the kernel's random numbers, and returns all secrets. Use it with C(no_log).
   - A secret whose file is removed is made again, so the next run rolls out a new one.
 attributes:
   check_mode:
-    description: Makes no file. A secret that is not there yet is returned as it could be.
+    description: Makes no file. A missing secret is returned as an example.
     support: full
   diff_mode:
     description: Secrets are never shown.

@@ -8,11 +8,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: zookeeper_chroots
 version_added: 0.1.0
-short_description: Give each account of ZooKeeper a folder of its own
+short_description: Give each account of ZooKeeper its own folder
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Makes folders at the top of ZooKeeper with rights for one account each, and closes the top to all others.
-  - A folder that another one made first, with other rights, is refused.
+  - Fails if another account has made one of the folders before, with other rights.
 requirements:
   - kazoo 2.8 or newer (Debian's python3-kazoo)
 attributes:
@@ -20,7 +20,7 @@ attributes:
     description: Predicts the change.
     support: full
   diff_mode:
-    description: Shows the rights of each folder, without what a secret was made into.
+    description: Shows the rights of each folder, without digests of secrets.
     support: full
 options:
   servers:
@@ -38,7 +38,7 @@ options:
     required: true
     suboptions:
       path:
-        description: Of the folder, such as V(/marathon).
+        description: Path of the folder, such as V(/marathon).
         type: str
         required: true
       user:
@@ -46,7 +46,7 @@ options:
         type: str
         required: true
       world:
-        description: What everybody may do there, V(r) to read and list, or nothing.
+        description: What all clients may do there, V(r) to read and list, or nothing.
         type: str
         choices: ["", r]
         default: ""
@@ -55,7 +55,7 @@ options:
     type: str
     required: true
   wait:
-    description: Seconds in which the servers must have a majority.
+    description: Seconds to wait until the servers have a majority.
     type: float
     default: 60.0
 """

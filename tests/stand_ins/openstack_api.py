@@ -4,7 +4,7 @@
 """Stands in for an OpenStack cloud: the parts of Keystone, Nova, Glance and Neutron that the hook "openstack" talks to.
 
 No registry offers a cloud that runs in a test host. The client is real: openstacksdk, with its catalogue, its versions and its
-errors. Servers are records here, nothing boots. What the cloud was asked for, and what it shall do wrong, lies in a state file:
+errors. Servers are records here, nothing boots. What the cloud was asked for, and what it must do wrong, lies in a state file:
 
 usage: openstack_api.py PORT STATE.json
 
@@ -63,7 +63,7 @@ def named(found: dict, key: str, one: str, parts: list[str], query: dict) -> tup
 
 
 class Api(BaseHTTPRequestHandler):
-    """All services on one port, told apart by their paths."""
+    """All services on one port, distinguished by their paths."""
 
     protocol_version = "HTTP/1.1"
 

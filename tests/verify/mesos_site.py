@@ -62,7 +62,7 @@ def ask(
 ) -> Answer:
     """A request to a daemon, which is followed to the leader.
 
-    :param host: m1, where nothing is given; of Chronos the leader, as a standby asks it without TLS, which nobody answers.
+    :param host: m1, where nothing is given; of Chronos the leader, as a standby asks it without TLS, which is not answered.
     :param account: user and secret; None for a stranger, and the part's own where nothing is given. by: the host that asks.
     """
     if not host:
@@ -87,7 +87,7 @@ def until(read: Callable[[], Any], wanted: Callable[[Any], bool], seconds: float
     while True:
         try:
             seen = read()
-        except ValueError as error:  # no JSON: nobody leads
+        except ValueError as error:  # no JSON: there is no leader
             seen = error
         if not isinstance(seen, ValueError) and wanted(seen):
             return seen

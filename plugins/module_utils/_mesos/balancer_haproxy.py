@@ -5,7 +5,7 @@
 # The role marathon_lb installs it on balancers with the files beside it whose names begin with balancer_.
 """HAProxy: try a configuration, put it in place, and see that it runs.
 
-HAProxy runs in its master-worker mode. The master is told to reload by its socket, so this program needs no rights. A new
+HAProxy runs in its master-worker mode. The master gets the command to reload by its socket, so this program needs no rights. A new
 worker takes over the listening sockets of the former one, which answers what it has begun. What HAProxy runs is asked, not remembered.
 """
 

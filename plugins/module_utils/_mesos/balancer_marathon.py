@@ -49,7 +49,7 @@ class Address(t.NamedTuple):
 def address(url: str) -> Address:
     """The address in a URL.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is not a URL with an address.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
@@ -100,7 +100,7 @@ class Marathon:
         :param credential: user:password; empty without one.
         :param timeout: seconds without a byte.
         :param deadline: seconds for a whole list of applications.
-        :raises ValueError: a URL is none, or the CA file holds none.
+        :raises ValueError: a URL is invalid, or the CA file has no certificate.
         """
         self._addresses = [address(url) for url in urls]
         self._timeout = timeout

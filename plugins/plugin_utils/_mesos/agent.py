@@ -52,7 +52,7 @@ def resources(accelerators: Sequence[Accelerator]) -> dict[str, str]:
 
 
 def attributes(accelerators: Sequence[Accelerator]) -> str:
-    """The text of ``--attributes`` that tells frameworks which GPUs the agent offers; empty where it has none.
+    """The text of ``--attributes`` that shows frameworks which GPUs the agent offers; empty if it has none.
 
     Always the number of each type (C(gpus_a100:4)); vendor, model, memory and driver only where all GPUs agree,
     because Mesos discourages an attribute with several values.

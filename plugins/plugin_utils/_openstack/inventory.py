@@ -89,7 +89,7 @@ def address_of(facts: t.Mapping[str, t.Any]) -> str:
 
 
 def name_errors(names: t.Mapping[str, str]) -> list[Finding]:
-    """Compute hosts that Nova can't tell apart."""
+    """Compute hosts that Nova can't distinguish."""
     found = []
     for host, name in names.items():
         first = next(other for other, called in names.items() if called == name)

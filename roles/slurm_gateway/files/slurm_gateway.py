@@ -1,7 +1,9 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""SLURM for users of an identity provider: five operations of a small JSON interface, for the account that a map gives to a token.
+"""SLURM for users of an identity provider, by a small JSON interface.
+
+It has six operations, for the account that a map gives to a token.
 
 The front checks the token and names its issuer and subject in two headers; only the front can connect to the socket. Everything is
 done with SLURM's own token for that account, so SLURM itself decides what it may do.

@@ -59,7 +59,7 @@ def basic(principal: str, secret: str) -> str:
 
 
 def principal_of(header: str, secrets: dict[str, str]) -> str | None:
-    """Whose header this is; None if it is nobody's."""
+    """Whose header this is; None if it belongs to no account."""
     if not header.startswith("Basic "):
         return None
     try:

@@ -165,7 +165,7 @@ def acknowledge(cluster: Cluster, body: dict[str, Any]) -> None:
 
 
 def reconcile(cluster: Cluster, framework: Framework, wanted: list[dict[str, Any]]) -> None:
-    """Tell the states of tasks: of all that are known, or of those that are named."""
+    """Report the states of tasks: of all that are known, or of those that are named."""
     # Of an agent that has not registered at a new leader yet nothing is said.
     missing = set(cluster.registry["agents"]) - set(cluster.agents)
     awaited = [entry["task_id"]["value"] for entry in wanted if entry.get("agent_id", {}).get("value") in missing]

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster: one leader, agents with their GPUs, and nobody who comes in without a secret."""
+"""The cluster: one leader, agents with their GPUs, and no access without a secret."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def unharmed(cluster: Cluster, victims: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("kind", ["writes", "names", "takes", "reads"])
 def test_an_application_gets_what_it_may_have_and_nothing_else(cluster: Cluster, victims: dict[str, str], kind: str) -> None:
-    """By labels that would be lines of HAProxy's configuration, that nobody knows, that take names and ports, that read secrets."""
+    """By labels that would be lines of HAProxy's configuration, that are unknown, that take names and ports, that read secrets."""
     tried, opened = applications(kind)
     assert len(tried) >= (10 if kind == "reads" else 20), "the rest of the class is no label, and in the unit tests"
     assert ask(cluster, "marathon", "/v2/apps", [*tried.values(), app("zzz", "true", instances=0, **MARKER)], "PUT").status == 200

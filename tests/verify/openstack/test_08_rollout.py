@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""New secrets and a new certificate in a cloud that runs: everybody has the new ones, nobody takes the old ones, and servers go on."""
+"""New secrets and a new certificate in a cloud that runs: all services have the new ones, none accepts the old ones, and servers go on."""
 
 from __future__ import annotations
 

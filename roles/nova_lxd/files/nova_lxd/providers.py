@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs in Placement: each is a child provider of the host's, and has one.
 
-That counts them by type and project, and tells the driver which GPU a server was given. A GPU that is lost, or that the
+That counts them by type and project, and shows the driver which GPU a server got. A GPU that is lost, or that the
 file does not have any more, stays promised to its server: its provider stays, and is reserved.
 """
 

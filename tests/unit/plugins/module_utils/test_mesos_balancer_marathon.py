@@ -295,7 +295,7 @@ def test_all_is_read_again_after_an_event_and_after_each_end_of_the_stream(marat
 
 
 class FakeHAProxy:
-    """HAProxy's two sockets: it runs whatever configuration lies there at a reload, unless it is told not to start."""
+    """HAProxy's two sockets: it runs whatever configuration lies there at a reload, unless a test keeps it from starting."""
 
     def __init__(self, folder: str) -> None:
         self.state, self.runtime = f"{folder}/state", f"{folder}/run"

@@ -27,7 +27,7 @@ CHOSEN = {
 
 
 def known(part: str) -> set[str]:
-    """The environment that a daemon reads; a deprecated name is none that is written."""
+    """The environment that a daemon reads; a deprecated name is not written."""
     flags = {**DATA[part], **DATA["logging"]}
     names = {f"MESOS_{name.upper()}" for name, entry in flags.items() if not entry.get("deprecated")}
     return names | {name for name, entry in DATA["libprocess"].items() if not entry.get("deprecated")}
