@@ -274,7 +274,7 @@ def test_no_client_says_itself_who_it_is(cluster: Cluster, provider: Provider, r
 
 
 def test_no_other_path_leads_to_the_entrance(cluster: Cluster, provider: Provider, record_property: Count) -> None:
-    """Those that the front is attacked with, and some for Keystone; nobody is signed in, and all say who they would be."""
+    """Those that the front is attacked with, and some for Keystone; no user is signed in, and all claim to be some user."""
     headers = spellings()
     texts = known_attacks(provider, "paths", {"method": "POST", "comes": "nothing", "headers": headers}, ())
     own = [

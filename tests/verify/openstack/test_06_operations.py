@@ -194,7 +194,7 @@ def test_a_dead_host_leaves_when_a_person_says_so(cluster: Cluster, admin: Accou
         assert HOST not in cluster.out("ctl", f"cat {RECORD}")
     finally:
         subprocess.run(["docker", "start", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
-    # The host is not dead after all: its services are known again, and its containers are nobody's. Nova may remove them, too.
+    # The host is not dead after all: its services are known again, and its containers belong to no server. Nova may remove them, too.
     wait_for_host(cluster, admin, HOST)
     listed = "lxc list --format csv --columns n"
     cluster.until(HOST, f"for name in $({listed}); do lxc delete --force $name; done; {listed} && echo none left", "none left", seconds=120)
