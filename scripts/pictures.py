@@ -45,7 +45,7 @@ class Picture:
     def is_fresh(self) -> bool:
         if not self.drawing.exists():
             return False
-        mark, _, drawn = self.drawing.read_text(encoding="utf-8").partition("\n")
+        mark, _newline, drawn = self.drawing.read_text(encoding="utf-8").partition("\n")
         return mark == self.mark(drawn)
 
     def head(self) -> tuple[str, str]:

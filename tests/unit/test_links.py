@@ -31,7 +31,7 @@ def broken(path: Path, text: str) -> t.Iterator[str]:
     for link in LINK.findall(CODE.sub("", text)):
         if re.match(r"\w+:", link):
             continue
-        name, _, anchor = link.partition("#")
+        name, _hash, anchor = link.partition("#")
         target = path.parent / name if name else path
         if not target.exists():
             yield f"{path}: {link}: no such file"
