@@ -43,6 +43,7 @@ class Cluster:
             now = time.time()
             agent = self.agents.get(identity)
             if agent is None:
+                self.replace(body["info"])
                 agent = self.agents[identity] = Agent(identity, body["info"], now, now)
                 agent.drain, agent.deactivated = known.get("drain"), bool(known.get("deactivated"))
                 if agent.drain:
@@ -72,6 +73,19 @@ class Cluster:
     def remember(self, agent: Agent) -> None:
         self.registry["agents"][agent.id] = {"drain": agent.drain, "deactivated": agent.deactivated, "hostname": agent.info["hostname"]}
         self.save(self.registry)
+
+    def replace(self, info: dict[str, Any]) -> None:
+        """An agent that registers at the address of a former one takes its place: master.cpp removes the one that is disconnected."""
+        for former in [one for one in self.agents.values() if (one.info["ip"], one.info["port"]) == (info["ip"], info["port"])]:
+            self.rescind(lambda offer: offer[0] == former.id)  # noqa: B023  # because it is called at once
+            for task in former.tasks.values():
+                framework = self.frameworks.get(task["framework_id"])
+                if framework and task["state"] not in ENDED:
+                    state = "TASK_GONE" if framework.can("PARTITION_AWARE") else "TASK_LOST"
+                    task.update(state=state, uuid=str(uuid.uuid4()), reason="REASON_SLAVE_REMOVED")
+            self.deliver()
+            del self.agents[former.id]
+            self.registry["agents"].pop(former.id, None)
 
     def settle(self, agent: Agent) -> None:
         """A draining agent without tasks is drained."""

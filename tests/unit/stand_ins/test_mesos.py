@@ -230,6 +230,20 @@ def test_draining_ends_when_the_framework_has_heard(parts):
     assert agent.drain["state"] == "DRAINED" and saved[-1]["agents"][identity]["drain"]["state"] == "DRAINED"
 
 
+def test_an_agent_takes_the_place_of_a_former_one_at_its_address(parts):
+    cluster, saved = cluster_of(parts)
+    former = cluster.report("agents", {"info": info(), "tasks": []})["id"]
+    other = cluster.report("agents", {"info": {**info(), "ip": "192.0.2.6"}, "tasks": []})["id"]
+    framework = subscribed(parts, cluster)
+    cluster.agents[other].deactivated = True
+    cluster.allocate()
+    launch(parts, cluster, framework)
+    new = cluster.report("agents", {"info": {**info(), "attributes": {"rack": "r1"}}, "tasks": []})["id"]
+    assert set(cluster.agents) == set(saved[-1]["agents"]) == {new, other} and former not in (new, other)
+    states = [event["update"]["status"]["state"] for event in framework.events if event["type"] == "UPDATE"]
+    assert states == ["TASK_GONE"]
+
+
 def test_frameworks_of_root_or_of_others_are_refused(parts):
     cluster, _saved = cluster_of(parts)
     with pytest.raises(ValueError, match="without --root_submissions set"):
