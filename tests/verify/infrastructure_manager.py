@@ -7,15 +7,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from local import ROOT, Cluster
 
@@ -239,3 +241,22 @@ class Manager:
                 docker("network", "rm", network)
         for tag in (self.snapshot, *self.images.values()):
             subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+@pytest.fixture(scope="session")
+def manager(cluster: Cluster) -> Iterator[Manager]:
+    """A manager with an empty cloud, whose images have the collection as it is now."""
+    # Beside the hosts' state, where it can be read after a failure.
+    folder = cluster.state / "manager"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    made = Manager(cluster, folder)
+    made.remove_all()
+    made.make_images()
+    made.start_cloud()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end_all()
+        made.remove_all()

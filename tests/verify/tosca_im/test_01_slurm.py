@@ -93,7 +93,7 @@ def states(cluster: Cluster) -> dict[str, str]:
 
 
 def test_a_deployment_that_is_killed_says_where_it_was(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
-    """Both the playbook on the front end and the manager lose their process at once."""
+    """The playbook on the front end loses its process."""
     deployment.identifier = manager.create(manager.template("slurm_cluster", INPUTS, PROPERTIES))
     cluster.until(FRONT, "systemctl is-system-running", "running", 300)
     # Some of it is there by then, and no cluster yet.
@@ -237,6 +237,19 @@ def test_the_secrets_are_in_no_log(cluster: Cluster, manager: Manager, deploymen
         assert path.is_dir() or key.encode() not in path.read_bytes(), path
     kept = cluster.out(FRONT, f"grep --recursive --files-with-matches --fixed-strings '{key}' /var/tmp /tmp /var/log || true")
     assert kept == ""
+
+
+def test_no_user_of_the_front_end_reads_the_access_to_the_manager(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """It is an input of the template, so the manager keeps it on the front end, too."""
+    # Of its first line; a longer text could be folded in the manager's files.
+    access = "InfrastructureManager;"
+    assert access in manager.auth.read_text(encoding="utf-8")
+    look = (
+        f"grep --recursive --no-messages --files-with-matches --fixed-strings '{access}' /etc /var /tmp /opt /run /usr/local /home || true"
+    )
+    assert "/etc/deephdc/tosca_elastic.json" in cluster.out(FRONT, look).splitlines()
+    assert cluster.out(FRONT, "stat --format '%a %U' /etc/deephdc/tosca_elastic.json") == "600 slurm"
+    assert cluster.out(FRONT, look, user="eve") == ""
 
 
 def test_destroy_leaves_nothing(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
