@@ -173,6 +173,14 @@ def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, de
     assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
 
 
+def test_a_command_on_the_front_end_drains_a_worker(cluster: Cluster, deployment: Deployment) -> None:
+    """Without a reconfiguration, which takes minutes."""
+    assert cluster.out(FRONT, "tosca_drain gpuwn-3") == "gpuwn-3 has no jobs and gets none: its machine can be removed"
+    assert cluster.out(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format='%T %E'") == "drained leaves the deployment"
+    assert "run this as root" in cluster.run(FRONT, "/usr/local/sbin/tosca_drain gpuwn-1", user="ada").stderr
+    cluster.out(FRONT, "scontrol update nodename=gpuwn-3 state=resume")
+
+
 def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """The deployment waits for its job."""
     cluster.out(
@@ -184,6 +192,9 @@ def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Man
     manager.ask("reconfigure", deployment.identifier, deployment.template(slurm_drain=["gpuwn-3"]))
     cluster.until(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format=%T", "draining", 600)
     assert manager.state(deployment.identifier)["state"] == "running"
+    # The command on the front end does not wait for ever.
+    done = cluster.run(FRONT, "tosca_drain gpuwn-3 2")
+    assert done.returncode == 1 and "After 2 s gpuwn-3 still runs the jobs " in done.stderr
     cluster.out("gpuwn-3", "touch /tmp/go")
     manager.wait(deployment.identifier)
     assert cluster.out("gpuwn-3", "cat /tmp/last.txt") == "done"
