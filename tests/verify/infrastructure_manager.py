@@ -56,8 +56,9 @@ class Manager:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self.port, self.cloud_port = free_port(), free_port()
-        # Where a front end reaches the manager, as slurm_elastic's hook does: the engine's own bridge on this machine.
-        self.address = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+        # Where a front end reaches the manager, as slurm_elastic's hook does: this machine on the scenario's network. The engine does not
+        # always say which address of it the engine's own bridge has.
+        self.address = docker("network", "inspect", f"deephdc-{cluster.label}", "--format", "{{(index .IPAM.Config 0).Gateway}}")
         self.url = f"http://{self.address}:{self.port}"
         self.server: subprocess.Popen[bytes] | None = None
         self.cloud: subprocess.Popen[bytes] | None = None
