@@ -25,6 +25,8 @@ PYTHON = ROOT / ".cache/tosca-server"
 COLLECTION = "/opt/deephdc-accelerators-0.1.0.tar.gz"
 # Where the manager installs collections on a front end.
 DEPENDENCIES = "/var/tmp/ansible/ansible_collections"
+# Of the manager's user; a text that stands nowhere else, so that tests can look for it.
+PASSWORD = "kept-from-users"
 # Where the manager reads its settings: beside its package.
 SETTINGS = next((PYTHON / "lib").glob("python*"), PYTHON) / "site-packages/im.cfg"
 
@@ -67,7 +69,7 @@ class Manager:
         self.auth = folder / "auth.dat"
         self.auth.touch(mode=0o600)
         self.auth.write_text(
-            f"id = im; type = InfrastructureManager; username = test; password = test\nid = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
+            f"id = im; type = InfrastructureManager; username = test; password = {PASSWORD}\nid = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
             encoding="utf-8",
         )
 
