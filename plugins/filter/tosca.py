@@ -7,9 +7,13 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import inventory
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import gpus, inventory
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        return {"tosca_inventory": as_filter(inventory.inventory), "tosca_users": as_filter(inventory.users)}
+        return {
+            "tosca_gpus": as_filter(gpus.of_model),
+            "tosca_inventory": as_filter(inventory.inventory),
+            "tosca_users": as_filter(inventory.users),
+        }

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -27,6 +28,7 @@ HOSTS = {
 SLURM = {"cluster_workers": [["10.0.0.3"], []], "cluster_users": [{"os_user_name": "ada"}], "cluster_settings": "", "cluster_drain": []}
 WANTED = (
     "{{ {'playbooks': tosca_site_playbooks, 'secrets': tosca_site_secrets | default({}), 'given': tosca_site_given_secrets | default({}),"
+    " 'settings': tosca_site_settings | default(''), 'certificates': tosca_site_certificates | default(''),"
     " 'variables': tosca_site_variables, 'elastic': tosca_site_elastic | default({}), 'collections': tosca_site_collections | default({}),"
     " 'inventory': hostvars | deephdc.accelerators.tosca_inventory(inventory_hostname, tosca_site_workers, tosca_site_groups)} | to_json }}"
 )
@@ -71,7 +73,11 @@ def test_slurm(handed):
     front = ["front"]
     assert members(made) == {"slurm_controllers": front, "slurm_databases": front, "slurm_logins": front, "slurm_nodes": ["wn-1"]}
     variables = made["variables"]
-    assert variables["slurm_cluster_name"] == "mine" and variables["slurm_cluster_partitions"] == [{"name": "a", "default": True}]
+    assert (
+        made["settings"] == "slurm_cluster_name: mine\n"
+        and variables["slurm_cluster_name"] == "cloud"
+        and variables["slurm_cluster_partitions"] == [{"name": "a", "default": True}]
+    )
     assert variables["slurm_cluster_policy"] == {"accounts": [{"name": "users", "users": ["ada"]}]}
     assert not [name for name in variables if name.startswith(("oidc_", "slurm_gateway", "slurm_elastic"))]
 
@@ -170,7 +176,14 @@ def test_mesos(handed, masters):
     same = dict.fromkeys(("mesos_masters", "zookeeper", "marathon"), all_masters)
     assert members(made) == {**same, "chronos": [], "mesos_agents": ["wn-1"], "marathon_lb": ["lb-1"]}
     assert members(handed("mesos", {**inputs, "cluster_chronos": True}))["chronos"] == all_masters
-    assert made["variables"] == {"mesos_cluster_name": "mesos", "mesos_cluster_users": ["nobody", "ada"]}
+    # Each server of ZooKeeper needs a number, and each daemon a certificate with its address.
+    numbers = {host: number for number, host in enumerate(all_masters, 1)}
+    assert made["certificates"] == "mesos_cluster"
+    assert made["variables"] == {
+        "mesos_cluster_name": "mesos",
+        "mesos_cluster_users": ["nobody", "ada"],
+        "mesos_cluster_zookeeper_ids": numbers,
+    }
     assert made["given"]["mesos_cluster_secrets"]["operator"] == "a secret of the template"
     assert "zookeeper_mesos" in made["secrets"]["mesos_cluster_secrets"]
 
@@ -201,3 +214,49 @@ def test_collections_that_are_missing_or_old_are_named(tmp_path, name, version, 
     done = subprocess.run(words_of_run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (words == ""), done.stdout + done.stderr
     assert words in " ".join(done.stdout.split())
+
+
+def check(tmp_path, name, variables):
+    """Run one check of the role tosca_site, with the role's own variables."""
+    block = yaml.safe_load((ROOT / "roles/tosca_site/tasks/main.yml").read_text())[0]["block"]
+    (task,) = (task for task in block if task["name"] == name)
+    files = [str(ROOT / f"roles/tosca_site/{folder}/main.yml") for folder in ("defaults", "vars")]
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars_files": files, "tasks": [task]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (tmp_path / "variables.json").write_text(json.dumps(variables))
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCALHOST_WARNING": "False"}
+    words = [f"{sys.prefix}/bin/ansible-playbook", tmp_path / "play.yml", "-e", f"@{tmp_path}/variables.json"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+@pytest.mark.parametrize(("settings", "code"), [("", 0), ("slurm_cluster_name: mine", 0), ("mine", 2), ("[mine]", 2)])
+def test_settings_that_are_no_variables_are_refused(tmp_path, settings, code):
+    found, said = check(tmp_path, "Check the settings of the template", {"tosca_site_settings": settings})
+    assert found == code, said
+    assert ("are no variables in YAML: write lines such as slurm_cluster_name: physics." in said) == (code != 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ""),
+        ({"infrastructure": ""}, "tosca_site_elastic has no infrastructure: cloud_manager of the template is for deployments by the Infra"),
+        ({"access": "", "image": ""}, "tosca_site_elastic has no access and no image: "),
+    ],
+)
+def test_nodes_of_no_deployment_are_refused(tmp_path, change, words):
+    """Else the hook would ask the manager for another deployment."""
+    whole = {"manager": "https://im.site.test", "infrastructure": "f3", "access": "id = im", "image": "ost://x", "network": "n", "gpus": 0}
+    found, said = check(tmp_path, "Check how the manager makes nodes", {"tosca_site_elastic": {**whole, **change}})
+    assert (found == 0) == (words == "") and words in said, said
+
+
+@pytest.mark.parametrize(
+    ("kept", "code"), [(None, 0), (b"{}\n", 0), (b'{"munge_key": "c2VjcmV0"}\n', 0), (b'{"munge_key": "c2Vj', 2), (b"[]", 2)]
+)
+def test_damaged_secrets_are_refused_without_showing_them(tmp_path, kept, code):
+    before = {} if kept is None else {"content": base64.b64encode(kept).decode()}
+    found, said = check(tmp_path, "Check that the secrets of the cluster can be read", {"__tosca_site_kept": before})
+    assert found == code, said
+    assert "c2Vj" not in said

@@ -7,15 +7,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from local import ROOT, Cluster
 
@@ -23,6 +25,8 @@ PYTHON = ROOT / ".cache/tosca-server"
 COLLECTION = "/opt/deephdc-accelerators-0.1.0.tar.gz"
 # Where the manager installs collections on a front end.
 DEPENDENCIES = "/var/tmp/ansible/ansible_collections"
+# Of the manager's user; a text that stands nowhere else, so that tests can look for it.
+PASSWORD = "kept-from-users"
 # Where the manager reads its settings: beside its package.
 SETTINGS = next((PYTHON / "lib").glob("python*"), PYTHON) / "site-packages/im.cfg"
 
@@ -54,8 +58,9 @@ class Manager:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self.port, self.cloud_port = free_port(), free_port()
-        # Where a front end reaches the manager, as slurm_elastic's hook does: the engine's own bridge on this machine.
-        self.address = docker("network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}")
+        # Where a front end reaches the manager, as slurm_elastic's hook does: this machine on the scenario's network. The engine does not
+        # always say which address of it the engine's own bridge has.
+        self.address = docker("network", "inspect", f"deephdc-{cluster.label}", "--format", "{{(index .IPAM.Config 0).Gateway}}")
         self.url = f"http://{self.address}:{self.port}"
         self.server: subprocess.Popen[bytes] | None = None
         self.cloud: subprocess.Popen[bytes] | None = None
@@ -64,7 +69,7 @@ class Manager:
         self.auth = folder / "auth.dat"
         self.auth.touch(mode=0o600)
         self.auth.write_text(
-            f"id = im; type = InfrastructureManager; username = test; password = test\nid = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
+            f"id = im; type = InfrastructureManager; username = test; password = {PASSWORD}\nid = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
             encoding="utf-8",
         )
 
@@ -239,3 +244,22 @@ class Manager:
                 docker("network", "rm", network)
         for tag in (self.snapshot, *self.images.values()):
             subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+@pytest.fixture(scope="session")
+def manager(cluster: Cluster) -> Iterator[Manager]:
+    """A manager with an empty cloud, whose images have the collection as it is now."""
+    # Beside the hosts' state, where it can be read after a failure.
+    folder = cluster.state / "manager"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    made = Manager(cluster, folder)
+    made.remove_all()
+    made.make_images()
+    made.start_cloud()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end_all()
+        made.remove_all()

@@ -9,6 +9,7 @@ Both give the addresses of workers to the front end's operation, so addresses ar
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import typing as t
 import zlib
@@ -45,6 +46,14 @@ def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
     return name if NAME.fullmatch(name) else "wn-" + re.sub("[^a-z0-9]+", "-", address.lower())
 
 
+def _address(variable: str, address: t.Any) -> dict[str, str]:
+    """The variable with the address; nothing where it is a name, or where nobody wants it."""
+    try:
+        return {variable: str(ipaddress.ip_address(str(address)))} if variable else {}
+    except ValueError:
+        return {}
+
+
 def _connection(own: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     found = {**defaults, **{name: own[name] for name in CONNECTION if own.get(name) not in (None, "")}}
     # Our playbooks need root; orchestrators become it by other means than a variable.
@@ -57,6 +66,7 @@ def inventory(
     workers: t.Any,
     groups: t.Mapping[str, t.Any],
     connection: t.Mapping[str, t.Any] | None = None,
+    address_variable: str = "",
 ) -> dict[str, t.Any]:
     """An inventory for our playbooks.
 
@@ -65,6 +75,7 @@ def inventory(
     :param workers: addresses of the workers, as the template's attributes give them; or of further pools of hosts, by the pool's name.
     :param groups: our groups, each with the name of a pool, or a list of them: "front", "workers" and those of *workers*.
     :param connection: variables for a host that the orchestrator's run does not know, and defaults for all.
+    :param address_variable: name of a variable of each host with its address for the others; a host that is known by a name alone has none.
     :raises ValueError: an address is not one, or two workers have one address or name.
     """
     pools = {str(name): flat(given) for name, given in (workers if isinstance(workers, t.Mapping) else {WORKERS: workers}).items()}
@@ -80,7 +91,8 @@ def inventory(
     defaults = dict(connection or {})
     own = hostvars[front]
     name = str(own.get("IM_NODE_HOSTNAME") or "").lower()
-    fronts = {name if NAME.fullmatch(name) else FRONT: _connection(own, {})}
+    its_address = _address(address_variable, own.get("IM_NODE_PRIVATE_IP") or own.get("ansible_host"))
+    fronts = {name if NAME.fullmatch(name) else FRONT: {**_connection(own, {}), **its_address}}
     members: dict[str, dict[str, dict[str, t.Any]]] = {FRONT: fronts}
     taken = set(fronts)
     for pool, addresses in pools.items():
@@ -93,7 +105,7 @@ def inventory(
                     f"Two hosts are called {called}. Give each worker a name of its own, with #N# in dns_name of the template."
                 )
             taken.add(called)
-            members[pool][called] = _connection(its, {**defaults, "ansible_host": address})
+            members[pool][called] = {**_connection(its, {**defaults, "ansible_host": address}), **_address(address_variable, address)}
     return {
         "all": {
             "hosts": {host: its for pool in members.values() for host, its in pool.items()},

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from infrastructure_manager import Manager, docker
+from infrastructure_manager import PASSWORD, Manager, docker
 from local import Cluster
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
@@ -93,7 +93,7 @@ def states(cluster: Cluster) -> dict[str, str]:
 
 
 def test_a_deployment_that_is_killed_says_where_it_was(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
-    """Both the playbook on the front end and the manager lose their process at once."""
+    """The playbook on the front end loses its process."""
     deployment.identifier = manager.create(manager.template("slurm_cluster", INPUTS, PROPERTIES))
     cluster.until(FRONT, "systemctl is-system-running", "running", 300)
     # Some of it is there by then, and no cluster yet.
@@ -173,6 +173,14 @@ def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, de
     assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
 
 
+def test_a_command_on_the_front_end_drains_a_worker(cluster: Cluster, deployment: Deployment) -> None:
+    """Without a reconfiguration, which takes minutes."""
+    assert cluster.out(FRONT, "tosca_drain gpuwn-3") == "gpuwn-3 has no jobs and gets none: its machine can be removed"
+    assert cluster.out(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format='%T %E'") == "drained leaves the deployment"
+    assert "run this as root" in cluster.run(FRONT, "/usr/local/sbin/tosca_drain gpuwn-1", user="ada").stderr
+    cluster.out(FRONT, "scontrol update nodename=gpuwn-3 state=resume")
+
+
 def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """The deployment waits for its job."""
     cluster.out(
@@ -184,6 +192,9 @@ def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Man
     manager.ask("reconfigure", deployment.identifier, deployment.template(slurm_drain=["gpuwn-3"]))
     cluster.until(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format=%T", "draining", 600)
     assert manager.state(deployment.identifier)["state"] == "running"
+    # The command on the front end does not wait for ever.
+    done = cluster.run(FRONT, "tosca_drain gpuwn-3 2")
+    assert done.returncode == 1 and "After 2 s gpuwn-3 still runs the jobs " in done.stderr
     cluster.out("gpuwn-3", "touch /tmp/go")
     manager.wait(deployment.identifier)
     assert cluster.out("gpuwn-3", "cat /tmp/last.txt") == "done"
@@ -237,6 +248,14 @@ def test_the_secrets_are_in_no_log(cluster: Cluster, manager: Manager, deploymen
         assert path.is_dir() or key.encode() not in path.read_bytes(), path
     kept = cluster.out(FRONT, f"grep --recursive --files-with-matches --fixed-strings '{key}' /var/tmp /tmp /var/log || true")
     assert kept == ""
+
+
+def test_no_user_of_the_front_end_reads_the_access_to_the_manager(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
+    """It is an input of the template, so the manager keeps it on the front end, too."""
+    look = f"grep --recursive --no-messages --files-with-matches --fixed-strings '{PASSWORD}' /etc /var /tmp /opt /run /usr/local /home || true"
+    assert "/etc/deephdc/tosca_elastic.json" in cluster.out(FRONT, look).splitlines()
+    assert cluster.out(FRONT, "stat --format '%a %U' /etc/deephdc/tosca_elastic.json") == "600 slurm"
+    assert cluster.out(FRONT, look, user="eve") == ""
 
 
 def test_destroy_leaves_nothing(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:

@@ -50,6 +50,16 @@ def test_hosts_come_in_pools():
     }
 
 
+def test_each_host_has_its_address_in_a_variable():
+    made = inventory.inventory(HOSTS, "10.0.0.2_0", ["10.0.0.3", "fd00::9"], GROUPS, None, "site_address")["all"]["hosts"]
+    addresses = {host: its["site_address"] for host, its in made.items()}
+    assert addresses == {"slurmserver": "10.0.0.2", "gpuwn-1": "10.0.0.3", "wn-fd00-9": "fd00::9"}
+    # xOpera knows its hosts by what the user wrote, which may be names.
+    made = inventory.inventory({"opera": {"ansible_host": "front.site.test"}}, "opera", ["wn.site.test", "10.0.0.3"], {}, None, "its")
+    assert [its.get("its") for its in made["all"]["hosts"].values()] == [None, None, "10.0.0.3"]
+    assert "" not in inventory.inventory(HOSTS, "10.0.0.2_0", ["10.0.0.3"], GROUPS)["all"]["hosts"]["gpuwn-1"]
+
+
 @pytest.mark.parametrize(
     ("workers", "groups", "sentence"),
     [
