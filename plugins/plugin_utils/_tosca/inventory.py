@@ -47,7 +47,7 @@ def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
 
 
 def _address(variable: str, address: t.Any) -> dict[str, str]:
-    """The variable with the address; nothing where it is a name, or where nobody wants it."""
+    """The variable with the address; nothing where it is a name, or where it is not wanted."""
     try:
         return {variable: str(ipaddress.ip_address(str(address)))} if variable else {}
     except ValueError:

@@ -4,7 +4,7 @@
 #
 #   tosca_drain NAME [SECONDS]     SECONDS to wait at most, 3600 by default
 #
-# Whoever runs it again waits on. A reconfiguration of the deployment gives a worker that is still there jobs again, unless somebody
+# Whoever runs it again waits on. A reconfiguration of the deployment gives a worker that is still there jobs again, unless an administrator
 # drained it before for another reason.
 set -eu
 

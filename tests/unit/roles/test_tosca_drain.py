@@ -20,7 +20,7 @@ def slurm(tmp_path: Path):
         program = tmp_path / name
         program.write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/asked\n. {tmp_path}/{name}.does\n')
         program.chmod(0o755)
-    # Nobody waits for time to pass.
+    # Waits take no time.
     (tmp_path / "sleep").write_text("#!/bin/sh\n")
     (tmp_path / "sleep").chmod(0o755)
 
