@@ -252,7 +252,7 @@ def test_the_secrets_are_in_no_log(cluster: Cluster, manager: Manager, deploymen
 
 def test_no_user_of_the_front_end_reads_the_access_to_the_manager(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
     """It is an input of the template, so the manager keeps it on the front end, too."""
-    look = f"grep --recursive --no-messages --files-with-matches --fixed-strings '{PASSWORD}' /etc /var /tmp /opt /run /usr/local /home || true"
+    look = f"grep --recursive --no-messages --files-with-matches --fixed-strings '{PASSWORD}' /etc /var /tmp /opt /run /home || true"
     assert "/etc/deephdc/tosca_elastic.json" in cluster.out(FRONT, look).splitlines()
     assert cluster.out(FRONT, "stat --format '%a %U' /etc/deephdc/tosca_elastic.json") == "600 slurm"
     assert cluster.out(FRONT, look, user="eve") == ""

@@ -16,7 +16,8 @@ from local import Cluster
 from mesos_site import Answer, app, ask, until
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
-FRONT, AGENT, BALANCER = "mesosserver", "gpuwn-1", "lb-1"
+# The manager counts the machines of a deployment, whatever they are.
+FRONT, AGENT, BALANCER = "mesosserver", "gpuwn-2", "lb-1"
 # Prints whether each device opens: one without a driver says ENXIO to whom it opens for, and EPERM to all others.
 LOOK = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: //"; done'
 SECRETS = "/etc/deephdc/tosca_secrets.json"
