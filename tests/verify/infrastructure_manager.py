@@ -69,7 +69,8 @@ class Manager:
         self.auth = folder / "auth.dat"
         self.auth.touch(mode=0o600)
         self.auth.write_text(
-            f"id = im; type = InfrastructureManager; username = test; password = {PASSWORD}\nid = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
+            f"id = im; type = InfrastructureManager; username = test; password = {PASSWORD}\n"
+            f"id = cloud; type = Docker; host = http://127.0.0.1:{self.cloud_port}\n",
             encoding="utf-8",
         )
 
