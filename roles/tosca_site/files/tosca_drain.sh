@@ -13,7 +13,10 @@ fail() {
     exit 1
 }
 
-[ $# -ge 1 ] && [ $# -le 2 ] || fail "usage: tosca_drain NAME [SECONDS]"
+case $# in
+    1 | 2) ;;
+    *) fail "usage: tosca_drain NAME [SECONDS]" ;;
+esac
 name=$1 seconds=${2:-3600}
 case $name in
     '' | *[!a-zA-Z0-9_-]*) fail "'$name' is no name of a worker: write one, as sinfo shows it" ;;
@@ -27,11 +30,11 @@ case $state in
     *) scontrol update "nodename=$name" state=drain reason="leaves the deployment" || fail "SLURM does not drain $name: run this as root" ;;
 esac
 deadline=$(($(date +%s) + seconds))
-while jobs=$(squeue --noheader --nodelist="$name" --format=%i) && [ -n "$jobs" ]; do
+while :; do
+    jobs=$(squeue --noheader --nodelist="$name" --format=%i) || fail "SLURM does not say which jobs run on $name: run this again"
+    [ -n "$jobs" ] || break
     [ "$(date +%s)" -lt "$deadline" ] \
         || fail "After $seconds s $name still runs the jobs $(echo "$jobs" | paste -s -d ' ' -): it gets no new ones. Run this again to wait on."
     sleep 2
 done
-# Else the loop ended because squeue failed.
-[ -z "$jobs" ] || fail "SLURM does not say which jobs run on $name: run this again"
 echo "$name has no jobs and gets none: its machine can be removed"

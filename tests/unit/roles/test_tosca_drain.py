@@ -69,6 +69,7 @@ def test_it_names_the_jobs_that_stay(slurm) -> None:
         (("gpuwn-[3-4]",), {}, "'gpuwn-[3-4]' is no name of a worker: write one, as sinfo shows it"),
         (("gpuwn-9",), {"scontrol": "exit 1"}, "SLURM knows no worker gpuwn-9, or its controller does not answer: sinfo shows all of them"),
         (("gpuwn-3",), {"scontrol": "[ $1 = show ]"}, "SLURM does not drain gpuwn-3: run this as root"),
+        (("gpuwn-3",), {"squeue": "exit 1"}, "SLURM does not say which jobs run on gpuwn-3: run this again"),
         (("gpuwn-3",), {"squeue": "echo 12; exit 1"}, "SLURM does not say which jobs run on gpuwn-3: run this again"),
     ],
 )
