@@ -134,11 +134,10 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import pods
 from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.kubectl import OPTIONS, Kubectl, Refused
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.lost import DRAINED, HELD, LOST
 
 POLL = 2  # seconds
-MARKS = {"held": "accelerators.deephdc.org/held", "drained": "accelerators.deephdc.org/drained"}
-# Of the role kubernetes_cluster, for a node that lost a promised device.
-LOST = "accelerators.deephdc.org/lost"
+MARKS = {"held": HELD, "drained": DRAINED}
 
 
 def running(kubectl: Kubectl, name: str, which: str) -> list[dict]:

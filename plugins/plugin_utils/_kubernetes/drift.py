@@ -13,8 +13,8 @@ import difflib
 import re
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.lost import DRAINED, HELD, LOST
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import certificates, manager
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes.nodes import DRAINED, HELD, LOST
 
 RESULT = re.compile(r"__((?:kubernetes|containerd|site_check)_\w*)")
 # The role kubernetes_cluster works from the control plane: its results concern the cluster.

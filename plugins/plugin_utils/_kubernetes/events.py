@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import manifests
-
-REASON = "AcceleratorLost"
-NAMESPACE = "default"  # where events of nodes are
-COMPONENT = "deephdc.accelerators"
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import lost
 
 Object = t.Mapping[str, t.Any]
 
@@ -33,43 +29,17 @@ def changes(events: t.Sequence[Object], planned: t.Mapping[str, t.Any], now: str
         raise ValueError("The events must be a list of objects with metadata, as kubernetes.core.k8s_info returns them.")
     if not isinstance(planned, t.Mapping) or not {"unfit", "names"} <= set(planned):
         raise ValueError("The plan must be a dictionary with names and unfit, as the filter kubernetes_plan returns it.")
-    wanted = {_name(planned["names"][host]): (planned["names"][host], reason) for host, reason in planned["unfit"].items()}
-    there = {one["metadata"].get("name"): one for one in events if one.get("reason") == REASON}
+    wanted = {lost.event_name(planned["names"][host]): (planned["names"][host], reason) for host, reason in planned["unfit"].items()}
+    there = {one["metadata"].get("name"): one for one in events if one.get("reason") == lost.EVENT}
     found: list[dict[str, t.Any]] = []
     for name, one in there.items():
-        if name not in wanted or one.get("message") != _message(wanted[name][1]):
+        if name not in wanted or one.get("message") != lost.message(wanted[name][1]):
             found.append({"state": "absent", "definition": _identity(name)})
     for name, (node, reason) in sorted(wanted.items()):
-        if there.get(name, {}).get("message") != _message(reason):
-            found.append({"state": "present", "definition": _event(name, node, reason, now)})
+        if there.get(name, {}).get("message") != lost.message(reason):
+            found.append({"state": "present", "definition": lost.event(node, reason, now)})
     return found
 
 
-def _name(node: str) -> str:
-    return f"{node}.accelerator-lost"
-
-
-def _message(reason: str) -> str:
-    return reason[:1024]  # what the API takes
-
-
 def _identity(name: str) -> dict[str, t.Any]:
-    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": NAMESPACE}}
-
-
-def _event(name: str, node: str, reason: str, now: str) -> dict[str, t.Any]:
-    metadata = {"name": name, "namespace": NAMESPACE, "labels": dict(manifests.OWNED)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": metadata,
-        "type": "Warning",
-        "reason": REASON,
-        "message": _message(reason),
-        # kubectl describe node looks for its name in the place of the uid.
-        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node},
-        "source": {"component": COMPONENT},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": lost.NAMESPACE}}

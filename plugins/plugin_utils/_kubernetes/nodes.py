@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import lost
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import dra, manifests, vendor_plugins
 
 PREFIX = f"{manifests.DOMAIN}/"
-# Why a node is cordoned: it lost a promised device, the role gpu_hold took it, an administrator drained it.
-LOST = f"{PREFIX}lost"
-HELD = f"{PREFIX}held"
 # Of nodes whose GPUs we offer, and the taints that these may have.
 OFFERING = (manifests.PLUGIN_LABEL, dra.LABEL, *map(vendor_plugins.label, vendor_plugins.PLUGINS))
 TAINTS = (manifests.TAINT, *map(manifests.taint, vendor_plugins.RESOURCES))
-DRAINED = f"{PREFIX}drained"
 
 Object = t.Mapping[str, t.Any]
 
@@ -51,9 +48,8 @@ def _is_named(metadata: t.Any) -> bool:
     return isinstance(metadata, t.Mapping) and isinstance(metadata.get("name"), str)
 
 
-def _changes(node: Object, wanted: Object, lost: str) -> dict[str, t.Any]:
-    metadata, spec = node["metadata"], node.get("spec") or {}
-    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+def _changes(node: Object, wanted: Object, reason: str) -> dict[str, t.Any]:
+    labels, spec = node["metadata"].get("labels") or {}, node.get("spec") or {}
     changed = {name: value for name, value in wanted["labels"].items() if labels.get(name) != value}
     changed.update(dict.fromkeys((name for name in labels if name.startswith(PREFIX) and name not in wanted["labels"]), None))
     found: dict[str, t.Any] = {}
@@ -68,15 +64,8 @@ def _changes(node: Object, wanted: Object, lost: str) -> dict[str, t.Any]:
     if missing or surplus:
         # A merge patch replaces the whole list.
         found.setdefault("spec", {})["taints"] = [*(one for one in taints if one not in surplus), *missing]
-    is_away, was_lost = bool(spec.get("unschedulable")), LOST in notes
-    is_held = bool({HELD, DRAINED} & set(notes))
-    if lost and (notes.get(LOST) != lost or not is_away) and not (is_away and not was_lost and not is_held):
-        found.setdefault("metadata", {})["annotations"] = {LOST: lost}
-        found.setdefault("spec", {})["unschedulable"] = True
-    if was_lost and not lost:
-        found.setdefault("metadata", {})["annotations"] = {LOST: None}
-        if not is_held:
-            found.setdefault("spec", {})["unschedulable"] = None
+    for part, values in lost.changes(node, reason).items():
+        found.setdefault(part, {}).update(values)
     return found
 
 

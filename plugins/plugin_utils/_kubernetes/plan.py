@@ -13,6 +13,7 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.lost import reason
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model import promises, units
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import Promises
@@ -183,6 +184,20 @@ def settled(
     return Worker(host, devices, {**offers, **vendor_plugins.resources(cluster, devices)}, config, parts), lost
 
 
+def watched(worker: Worker) -> dict[str, t.Any]:
+    """What the check on the worker itself compares its devices with, between two runs.
+
+    It has the name of NVIDIA's device plugin where that may be started again when a device is back: with MPS that would end pods.
+    """
+    return {
+        "node": worker.host.name,
+        "host": worker.host.host,
+        "devices": [{key: device.get(key) for key in PROMISES.keys} for device in worker.devices],
+        "plugin": manifests.name_of(worker.config) if worker.config is not None and not manifests.is_mps(worker.config) else "",
+        "offers": dict(worker.offers),
+    }
+
+
 def shared_errors(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], mine: t.Sequence[dict[str, t.Any]]
 ) -> list[Finding]:
@@ -342,6 +357,7 @@ def nothing(errors: t.Sequence[Finding], warnings: t.Sequence[Finding] = ()) -> 
         "driver": [],
         "named": False,
         "guards": {},
+        "watched": {},
         "expected": [],
         "probes": [],
         "balancer": {},
@@ -369,10 +385,10 @@ def plan(
     """
     hosts = [*control, *(worker.host for worker in workers)]
     endpoint = control_plane.endpoint(cluster, control)
-    reasons: dict[str, list[str]] = {}
+    gone: dict[str, list[Finding]] = {}
     for problem in lost:
-        reasons.setdefault(str(problem.host), []).append(f"{problem} ({problem.layer})")
-    unfit = {host: "; ".join(sentences) for host, sentences in reasons.items()}
+        gone.setdefault(str(problem.host), []).append(problem)
+    unfit = {host: reason(problems) for host, problems in gone.items()}
     tainted = kubernetes_settings.is_true(cluster["taint_gpus"])
     taints = {worker.host.host: worker.taints() if tainted else [] for worker in workers}
     configs = {manifests.name_of(worker.config): worker.config for worker in workers if worker.config is not None}
@@ -418,6 +434,7 @@ def plan(
         "manifests": objects,
         "driver": dra.driver_objects(cluster["dra_manifests"]) if cluster["gpus"] == "dra" else [],
         "named": is_named,
+        "watched": {worker.host.host: watched(worker) for worker in workers if worker.devices and cluster["gpus"] != "none"},
         "expected": expected(workers, unfit),
         "probes": probes(workers, unfit),
         "control": {host.host: kubeadm.join_control(cluster, host, endpoint) for host in control} if len(control) > 1 else {},

@@ -161,7 +161,7 @@ def test_an_upgrade_that_fails_on_the_second_host_goes_back_there(site: Site, wo
     names = " ".join(f"registry.k8s.io/{name}:v{NEW}" for name in IMAGES)
     site.out("cp2", f"for name in {names}; do {CTR} tag --force docker.io/library/busybox:1.37 $name; done")
     try:
-        said = words(site.playbook(UPGRADE, variables=variables(site, NEW, kubernetes_upgrade_patience=75), succeeds=False))
+        said = words(site.playbook(UPGRADE, variables=variables(site, NEW, kubernetes_upgrade_patience=200), succeeds=False))
         assert f"The upgrade to {NEW} failed on cp2 and was taken back: its API server has {OLD} as before" in said, said[-3000:]
         assert servers(site) == [NEW, OLD, OLD] and container(site, "working") == working
         assert OLD in site.out("cp2", "dpkg-query --show kubeadm; test ! -e /var/lib/deephdc/kubernetes_upgrading")

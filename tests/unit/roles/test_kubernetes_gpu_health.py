@@ -1,0 +1,175 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The program on a worker of Kubernetes that looks for lost GPUs every minute, with what the role installs and a recorder for kubectl."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+ROLE = ROOT / "roles/kubernetes_node"
+ADDRESS = "0000:41:00.0"
+LOST, HELD, DRAINED = ("accelerators.deephdc.org/" + word for word in ("lost", "held", "drained"))
+DEVICE = {"kind": "gpu", "vendor": "nvidia", "type": "t4", "driver": "nvidia", "pci_address": ADDRESS, "device_files": ["/dev/nvidia0"]}
+# Answers a question for the node and writes down what else it is asked for.
+KUBECTL = """#!/bin/sh
+case "$*" in
+*refused*) echo "nobody may do that" >&2; exit 1 ;;
+*" get node "*) cat {place}/node.json ;;
+*) printf '%s\\n' "$*" >>{place}/asked; case "$*" in *filename=-*) cat >>{place}/asked; echo >>{place}/asked ;; esac ;;
+esac
+"""
+
+
+class Node:
+    """A worker with one promised GPU."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        library = place / "library/ansible_collections/deephdc/accelerators/plugins/module_utils"
+        for path in yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))["__kubernetes_node_shared"]:
+            (library / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "plugins/module_utils" / path, library / path)
+        text = (ROLE / "files/kubernetes_gpu_health.py").read_text(encoding="utf-8")
+        for name, path in {
+            "/usr/local/lib/deephdc/kubernetes_gpu_health": place / "library",
+            "/etc/kubernetes/deephdc-gpus.json": place / "promised.json",
+            "/run/deephdc-kubernetes-gpus/said": place / "said",
+            "/usr/bin/kubectl": place / "kubectl",
+        }.items():
+            assert text.count(f'"{name}"') == 1
+            text = text.replace(f'"{name}"', repr(str(path)))
+        (place / "program").write_text(text, encoding="utf-8")
+        (place / "kubectl").write_text(KUBECTL.format(place=place), encoding="utf-8")
+        (place / "kubectl").chmod(0o755)
+        self.promise(node="w1")
+        self.is_lost(True)
+
+    def promise(self, **more: object) -> None:
+        promised = {
+            "host": "w1",
+            "devices": [DEVICE],
+            "root": str(self.place),
+            "plugin": "nvidia-1",
+            "offers": {"nvidia.com/gpu": 1},
+            **more,
+        }
+        (self.place / "promised.json").write_text(json.dumps(promised), encoding="utf-8")
+
+    def is_lost(self, lost: bool) -> None:
+        """Whether sysfs has the GPU, bound to its driver, with its device file."""
+        shutil.rmtree(self.place / "sys", ignore_errors=True)
+        device = self.place / "sys/bus/pci/devices" / ADDRESS
+        device.parent.mkdir(parents=True)
+        (self.place / "dev").mkdir(exist_ok=True)
+        (self.place / "dev/nvidia0").touch()
+        if not lost:
+            device.mkdir()
+            for name, value in {
+                "class": "0x030200",
+                "vendor": "0x10de",
+                "device": "0x1eb8",
+                "numa_node": "0",
+                "local_cpulist": "0-3",
+            }.items():
+                (device / name).write_text(value + "\n", encoding="utf-8")
+            (self.place / "sys/bus/pci/drivers/nvidia").mkdir(parents=True)
+            (device / "driver").symlink_to(self.place / "sys/bus/pci/drivers/nvidia")
+            proc = self.place / "proc/driver/nvidia/gpus" / ADDRESS
+            proc.mkdir(parents=True, exist_ok=True)
+            (proc / "information").write_text("Model: Tesla T4\nDevice Minor: 0\n", encoding="utf-8")
+
+    def program(self) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-B", "-I", str(self.place / "program")], check=False, capture_output=True, text=True)
+
+    def run(self, notes: dict[str, str] | None = None, away: bool = False, allocatable: int = 1) -> list[str]:
+        """What the API was asked to change; an object that it was given is an entry of its own."""
+        (self.place / "asked").unlink(missing_ok=True)
+        metadata = {"name": "w1", "resourceVersion": "7", "annotations": notes or {}}
+        node = {
+            "metadata": metadata,
+            "spec": {"unschedulable": True} if away else {},
+            "status": {"allocatable": {"nvidia.com/gpu": str(allocatable)}},
+        }
+        (self.place / "node.json").write_text(json.dumps(node), encoding="utf-8")
+        done = self.program()
+        assert done.returncode == 0, done.stderr
+        asked = self.place / "asked"
+        return asked.read_text(encoding="utf-8").splitlines() if asked.exists() else []
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def patched(words: str) -> dict:
+    found = re.search(r"patch node w1 --type=merge --patch=(.*)", words)
+    assert found, words
+    return json.loads(found[1])
+
+
+def test_a_lost_gpu_cordons_its_node_with_a_reason_and_an_event(node: Node) -> None:
+    patch, replace, event = node.run()
+    change = patched(patch)
+    reason = change["metadata"]["annotations"][LOST]
+    assert f"t4 at {ADDRESS} (/dev/nvidia0) is missing" in reason
+    assert change == {"metadata": {"annotations": {LOST: reason}, "resourceVersion": "7"}, "spec": {"unschedulable": True}}
+    assert "events/w1.accelerator-lost" in replace
+    assert (json.loads(event)["reason"], json.loads(event)["message"], json.loads(event)["type"]) == ("AcceleratorLost", reason, "Warning")
+
+
+def test_it_is_said_once_and_again_before_the_api_forgets_it(node: Node) -> None:
+    reason = patched(node.run()[0])["metadata"]["annotations"][LOST]
+    assert node.run({LOST: reason}, away=True) == []
+    said = node.place / "said"
+    os.utime(said, (said.stat().st_atime - 2000, said.stat().st_mtime - 2000))
+    assert len(node.run({LOST: reason}, away=True)) == 2, "the event alone"
+    assert node.run({LOST: reason}, away=True) == []
+
+
+def test_a_gpu_that_is_back_uncordons_its_node(node: Node) -> None:
+    node.is_lost(False)
+    patch, _replace, event = node.run({LOST: "old"}, away=True)
+    assert patched(patch) == {"metadata": {"annotations": {LOST: None}, "resourceVersion": "7"}, "spec": {"unschedulable": None}}
+    assert (json.loads(event)["reason"], json.loads(event)["type"]) == ("AcceleratorBack", "Normal")
+    assert node.run() == [], "a node that is well is left alone"
+
+
+def test_the_device_plugin_looks_again_where_it_does_not_offer_what_is_back(node: Node) -> None:
+    node.is_lost(False)
+    *_others, last = node.run({LOST: "old"}, away=True, allocatable=0)
+    assert (
+        "delete pods --namespace=deephdc-accelerators --selector=app.kubernetes.io/name=nvidia-1 --field-selector=spec.nodeName=w1" in last
+    )
+    assert node.run(allocatable=0) == [], "only when a device comes back"
+    node.promise(node="w1", plugin="")
+    assert not any("delete" in words for words in node.run({LOST: "old"}, away=True, allocatable=0)), "with MPS it would end pods"
+
+
+@pytest.mark.parametrize("notes", [{HELD: "gpu_hold: x"}, {HELD: "gpu_hold: x", LOST: "old"}])
+def test_a_held_node_is_not_looked_at(node: Node, notes: dict[str, str]) -> None:
+    assert node.run(notes, away=True) == []
+
+
+def test_who_cordoned_a_node_uncordons_it(node: Node) -> None:
+    """A drained node stays so when the GPU is back, and one that an administrator cordoned gets the event alone."""
+    assert len(node.run(away=True)) == 2
+    node.is_lost(False)
+    (patch, *_event) = node.run({LOST: "old", DRAINED: "repair"}, away=True)
+    assert patched(patch) == {"metadata": {"annotations": {LOST: None}, "resourceVersion": "7"}}
+
+
+def test_what_the_api_refuses_is_said(node: Node) -> None:
+    node.promise(node="refused")
+    done = node.program()
+    assert (done.returncode, done.stderr) == (1, "kubectl get: nobody may do that\n")
