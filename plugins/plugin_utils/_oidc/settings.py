@@ -249,7 +249,8 @@ def backend_errors(backends: t.Any, providers: t.Any, server_name: str) -> list[
             if key in item and not as_list(item[key])
         ]
         errors += [f"{about}{sentence}" for sentence in one_backend_errors(backend(item, server_name), by_name)]
-    return list(dict.fromkeys(errors or overlap_errors([backend(item, server_name) for item in backends])))
+    whole = [] if errors else [backend(item, server_name) for item in backends]
+    return list(dict.fromkeys(errors or overlap_errors(whole) + socket_errors(whole)))
 
 
 def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterator[str]:
@@ -326,6 +327,22 @@ def overlap_errors(backends: t.Sequence[Item]) -> list[str]:
                 errors.append(
                     f"oidc_proxy_backends: {first['name']} and {second['name']} overlap on {first['host']} "
                     f"({first['path']} and {second['path']}): give one of them another path, or a host of its own."
+                )
+    return errors
+
+
+def socket_errors(backends: t.Sequence[Item]) -> list[str]:
+    """Sockets whose addresses have one name: Apache would send requests for one of them to the other (seen with Debian 12's 2.4)."""
+    errors = []
+    first: dict[str, tuple[str, str]] = {}
+    for item in backends:
+        socket, mark, address = item["upstreams"][0].partition("|")
+        if mark:
+            other, name = first.setdefault(address.split("/")[2], (socket, item["name"]))
+            if other != socket:
+                errors.append(
+                    f"oidc_proxy_backends: {name} and {item['name']} have two sockets and one name, {address.split('/')[2]}, behind '|': "
+                    f"give each its own, such as {socket}|http://{item['name']}/."
                 )
     return errors
 

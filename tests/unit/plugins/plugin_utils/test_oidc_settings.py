@@ -104,6 +104,24 @@ def test_backends_must_not_lie_in_each_other() -> None:
     assert oidc_settings.errors(whole) == []
 
 
+@pytest.mark.parametrize(
+    ("behind", "is_refused"), [("a|http://localhost/x/", True), ("a|http://inner/", False), ("b|http://localhost/", False)]
+)
+def test_two_sockets_need_two_names(behind: str, is_refused: bool) -> None:
+    """Apache takes the longest address that fits a request, whatever socket it is behind."""
+    whole = settings(backend={"upstreams": ["unix:/run/b|http://localhost/"]})
+    whole["backends"].append({**whole["backends"][0], "name": "inner", "host": "other.example.org", "upstreams": [f"unix:/run/{behind}"]})
+    errors = oidc_settings.errors(whole)
+    assert errors == (
+        [
+            "oidc_proxy_backends: marathon and inner have two sockets and one name, localhost, behind '|': "
+            "give each its own, such as unix:/run/a|http://inner/."
+        ]
+        if is_refused
+        else []
+    )
+
+
 @pytest.mark.parametrize("name", oidc_presets.PRESETS)
 def test_each_preset_is_complete_but_for_what_only_a_site_can_decide(name: str) -> None:
     rule = {"upstreams": ["http://10.0.0.5:80"], "audience": "x"}
