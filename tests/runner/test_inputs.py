@@ -56,9 +56,15 @@ def test_every_file_that_hosts_and_tests_are_made_of_is_an_input():
         ("extensions/molecule/slurm_day2/inventory/hosts.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
         ("extensions/molecule/slurm_day2/prepare.yml", {"slurm_day2", "slurm_faults", "slurm_upgrade"}),
         ("roles/opennebula_pci/tasks/sync.yml", {"opennebula"}),
-        ("roles/oidc_proxy/tasks/check.yml", {"mesos_front", "oidc_hostile", "oidc_proxy", "tosca_im", "tosca_mesos", "tosca_xopera"}),
+        (
+            "roles/oidc_proxy/tasks/check.yml",
+            {"mesos_front", "oidc_hostile", "oidc_proxy", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera"},
+        ),
         ("roles/slurm_zabbix/files/slurm_zabbix.py", {"slurm_services", "slurm_uninstall"}),
-        ("tests/stand_ins/oidc/package-lock.json", {"mesos_front", "oidc_hostile", "oidc_proxy", "openstack", *KUBERNETES}),
+        (
+            "tests/stand_ins/oidc/package-lock.json",
+            {"mesos_front", "oidc_hostile", "oidc_proxy", "openstack", "tosca_kubernetes", *KUBERNETES},
+        ),
         ("tests/stand_ins/mesos/master.py", {"mesos", "mesos_day2", "mesos_front", "tosca_mesos"}),
         ("plugins/filter/opennebula.py", {"opennebula"}),
         ("scripts/virtual-image", {"pci_passthrough"}),

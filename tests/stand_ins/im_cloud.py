@@ -3,15 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stand in for a cloud: the Docker engine's API, whose containers are machines that run systemd.
 
-usage: im_cloud.py PORT LABEL     listens on 127.0.0.1
+usage: im_cloud.py PORT LABEL [PLACE...]     listens on 127.0.0.1; PLACE: where each machine has a volume, as PATH, an empty one of its
+                                              own, or as NAME:PATH, the scenario's of that name to read
 
 The Infrastructure Manager's own connector for Docker talks to it. That connector starts sshd as a container's only process and lets it
 have no rights; here a container is made as create.yml makes a test host. All calls go on to the engine, and these differ:
 
 - images/create    answers at once: the images are there
 - networks/create  adds the label LABEL, by which a scenario's clean-up finds what is left
-- containers/create    adds the label, systemd's rights, no limit of memory; ports are open on this machine alone; the container is
-  called LABEL-HOSTNAME
+- containers/create    adds the label, systemd's rights, the volumes, no limit of memory; ports are open on this machine alone; the
+  container is called LABEL-HOSTNAME. Its own volumes go with it
 """
 
 from __future__ import annotations
@@ -48,9 +49,12 @@ class Engine(http.client.HTTPConnection):
         self.sock.connect(ENGINE)
 
 
-def machine(wanted: dict[str, Any], label: str) -> dict[str, Any]:
+def machine(wanted: dict[str, Any], label: str, places: tuple[str, ...]) -> dict[str, Any]:
     """Make a container's description one of a machine that boots."""
     host = {**wanted.get("HostConfig", {}), **RIGHTS}
+    volumes = [(place.rpartition(":")[0], place.rpartition(":")[2]) for place in places]
+    host["Binds"] = [f"{label}-{name}:{path}:ro" for name, path in volumes if name]
+    host["Mounts"] = [{"Type": "volume", "Target": path} for name, path in volumes if not name]
     for bindings in (host.get("PortBindings") or {}).values():
         for one in bindings:
             one["HostIp"] = "127.0.0.1"
@@ -64,6 +68,7 @@ class Cloud(BaseHTTPRequestHandler):
     """One call."""
 
     label = ""
+    places: tuple[str, ...] = ()
 
     def answer(self, status: int, content: bytes) -> None:
         self.send_response(status)
@@ -82,8 +87,10 @@ class Cloud(BaseHTTPRequestHandler):
             content = json.dumps({**json.loads(content), "Labels": {LABEL_KEY: self.label}}).encode()
         if path.startswith("/containers/create"):
             wanted = json.loads(content)
-            content = json.dumps(machine(wanted, self.label)).encode()
+            content = json.dumps(machine(wanted, self.label, self.places)).encode()
             path = f"/containers/create?name={self.label}-{wanted['Hostname']}"
+        if self.command == "DELETE" and path.startswith("/containers/"):
+            path += f"{'&' if '?' in path else '?'}v=true"
         engine = Engine()
         try:
             engine.request(self.command, path, content or None, {"Content-Type": "application/json"})
@@ -96,7 +103,7 @@ class Cloud(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    port, Cloud.label = int(sys.argv[1]), sys.argv[2]
+    port, Cloud.label, Cloud.places = int(sys.argv[1]), sys.argv[2], tuple(sys.argv[3:])
     ThreadingHTTPServer(("127.0.0.1", port), Cloud).serve_forever()
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,8 @@ def docker(*words: str) -> str:
 class Manager:
     """The manager with its cloud."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
+    def __init__(self, cluster: Cluster, folder: Path, places: Sequence[str]) -> None:
+        self.cluster, self.folder, self.places = cluster, folder, places
         self.port, self.cloud_port = free_port(), free_port()
         # Where a front end reaches the manager, as slurm_elastic's hook does: this machine on the scenario's network. The engine does not
         # always say which address of it the engine's own bridge has.
@@ -101,7 +102,7 @@ class Manager:
         return f"docker://{self.snapshot}"
 
     def start_cloud(self) -> None:
-        words = [sys.executable, str(ROOT / "tests/stand_ins/im_cloud.py"), str(self.cloud_port), self.cluster.label]
+        words = [sys.executable, str(ROOT / "tests/stand_ins/im_cloud.py"), str(self.cloud_port), self.cluster.label, *self.places]
         with (self.folder / "cloud.log").open("ab") as log:
             self.cloud = subprocess.Popen(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         reachable(self.cloud_port)
@@ -247,14 +248,17 @@ class Manager:
             subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
 
-@pytest.fixture(scope="session")
-def manager(cluster: Cluster) -> Iterator[Manager]:
-    """A manager with an empty cloud, whose images have the collection as it is now."""
+@contextlib.contextmanager
+def started(cluster: Cluster, *places: str) -> Iterator[Manager]:
+    """A manager with an empty cloud, whose images have the collection as it is now.
+
+    :param places: volumes of the machines, as the stand-in for a cloud takes them.
+    """
     # Beside the hosts' state, where it can be read after a failure.
     folder = cluster.state / "manager"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
-    made = Manager(cluster, folder)
+    made = Manager(cluster, folder, places)
     made.remove_all()
     made.make_images()
     made.start_cloud()
@@ -264,3 +268,9 @@ def manager(cluster: Cluster) -> Iterator[Manager]:
     finally:
         made.end_all()
         made.remove_all()
+
+
+@pytest.fixture(scope="session")
+def manager(cluster: Cluster) -> Iterator[Manager]:
+    with started(cluster) as made:
+        yield made

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""The Infrastructure Manager deploys the template of Kubernetes: a pod has its GPU and no other.
+
+A test begins with what the one before left.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from infrastructure_manager import Manager
+from kubernetes_devices import device_of
+from kubernetes_site import TRY, Site
+from local import ROOT
+
+DEVICE_ROOT = "/var/lib/gpu_simulator"
+# The manager counts the machines of a deployment, whatever they are.
+FRONT, WORKER = "kubeserver", "gpuwn-1"
+# What the scenario kubernetes has of settings as its hosts are containers and there is no registry.
+LOCAL = (
+    *("kubernetes_packages_repository", "kubernetes_cluster_image_pull_policy", "containerd_restrict_oom_score_adj", "containerd_archives"),
+    *("kubernetes_cluster_kubelet", "kubernetes_cluster_kube_proxy", "kubernetes_cluster_device_plugin_settings"),
+)
+
+
+def settings(site: Site) -> dict[str, Any]:
+    inventory = (ROOT / "extensions/molecule/kubernetes/inventory/hosts.yml").read_text(encoding="utf-8")
+    given = {name: yaml.safe_load(inventory)["all"]["vars"][name] for name in LOCAL}
+    given["kubernetes_packages_repository"]["key"] = (site.secrets / "kubernetes.asc").read_text(encoding="utf-8")
+    return {**given, "kubernetes_node_device_root": DEVICE_ROOT}
+
+
+@pytest.fixture(scope="module")
+def deployment(site: Site, manager: Manager) -> str:
+    """The manager's number of the deployment, which the first test waits for."""
+    inputs = {"wn_num": 0, "gpu_num": 2, "gpu_vendor": "NVIDIA", "gpu_model": "A100", "kube_settings": json.dumps(settings(site), indent=1)}
+    return manager.create(manager.template("kubernetes_cluster", inputs, {"gpu_wn_node": {"device_root": DEVICE_ROOT}}))
+
+
+def test_it_is_deployed(site: Site, manager: Manager, deployment: str) -> None:
+    manager.wait(deployment, seconds=1800)
+    assert manager.machines() == {FRONT, WORKER}
+    ready = {
+        node["metadata"]["name"]: next(one["status"] for one in node["status"]["conditions"] if one["type"] == "Ready")
+        for node in site.get("nodes")["items"]
+    }
+    assert ready == {FRONT: "True", WORKER: "True"}
+
+
+def test_outputs_are_right(site: Site, manager: Manager, deployment: str) -> None:
+    outputs = manager.outputs(deployment)
+    (address,) = outputs["gpu_wn_ips"]
+    assert address in site.out(WORKER, "hostname --all-ip-addresses").split()
+    assert (outputs["wn_ips"], outputs["api_endpoint"]) == ([], "https://127.0.0.1:6443")
+
+
+def test_a_pod_has_its_gpu_and_no_other(site: Site, deployment: str) -> None:
+    """One by its type as well, and a third waits."""
+    site.start("first", f"{TRY}sleep 600", gpus=1)
+    site.start("second", f"{TRY}sleep 600", gpus=1)
+    (node, one), (_node, other) = device_of(site, "first"), device_of(site, "second")
+    assert (node, {one, other}) == (WORKER, {"0", "1"})
+    assert site.node(WORKER)["metadata"]["labels"]["accelerators.deephdc.org/a100"] == "2"
+    site.start("third", gpus=1)
+    assert "Insufficient nvidia.com/gpu" in site.why("third")
+    site.remove("second", "third")
+
+
+def test_a_reconfiguration_leaves_pods(site: Site, manager: Manager, deployment: str) -> None:
+    before = site.get("pod first")["status"]["containerStatuses"][0]["containerID"]
+    manager.ask("reconfigure", deployment)
+    manager.wait(deployment)
+    status = site.get("pod first")["status"]
+    assert (status["phase"], status["containerStatuses"][0]["containerID"]) == ("Running", before)
+
+
+def test_what_lets_hosts_join_is_in_no_log(site: Site, manager: Manager, deployment: str) -> None:
+    """Nor is what lets an administrator in, which stays on the front end."""
+    tokens = site.kubectl("--namespace kube-system get secrets --field-selector=type=bootstrap.kubernetes.io/token -o name")
+    assert tokens == "", "no token is left"
+    key = site.out(FRONT, "sed -n 's/^ *client-key-data: //p' /etc/kubernetes/admin.conf")
+    assert len(key) > 200
+    assert key not in manager.log(deployment)
+    for path in manager.folder.glob("*"):
+        assert path.is_dir() or key.encode() not in path.read_bytes(), path
+    assert site.out(FRONT, f"grep --recursive --files-with-matches --fixed-strings '{key}' /var/tmp /tmp /var/log || true") == ""
+
+
+def test_destroy_leaves_nothing(manager: Manager, deployment: str) -> None:
+    manager.ask("-y", "destroy", deployment)
+    assert manager.machines() == set()
+    assert deployment not in manager.ask("list")
