@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import tarfile
 import time
@@ -31,6 +32,15 @@ def root(size: int = 10) -> bytes:
 @pytest.fixture
 def images(client: Client) -> Images:
     return Images(client, "x86_64")
+
+
+@pytest.fixture(autouse=True)
+def unsquashfs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Squashfs here is no more than its first bytes; the scenario nova_lxd_gpus has real ones."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "unsquashfs").write_text("#!/bin/sh\necho 'drwxr-xr-x 0/0 31 2026-11-25 20:04 squashfs-root'\n", encoding="utf-8")
+    (folder / "unsquashfs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
 def fetching(content: bytes) -> t.Callable[[str], object]:
@@ -77,6 +87,67 @@ def test_metadata_is_found_in_compressed_images(lxd: FakeLXD, images: Images, tm
 def test_an_image_is_fetched_once(images: Images, tmp_path: Path) -> None:
     assert images.ensure("glance-1", fetching(unified({})), str(tmp_path))
     assert not images.ensure("glance-1", refused, str(tmp_path))
+
+
+def with_device(name: str, kind: bytes, major: int, minor: int, compression: str = "") -> bytes:
+    """A tarball with a device file, and an ordinary one before it."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=f"w:{compression}") as archive:
+        archive.addfile(tarfile.TarInfo("rootfs/etc/motd"))
+        member = tarfile.TarInfo(name)
+        member.type, member.devmajor, member.devminor, member.mode = kind, major, minor, 0o666
+        archive.addfile(member)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("compression", ["", "gz", "xz"])
+@pytest.mark.parametrize(
+    ("name", "kind", "number"),
+    [
+        ("rootfs/root/gpu", tarfile.CHRTYPE, (195, 1)),
+        ("root/disk", tarfile.BLKTYPE, (8, 0)),
+        ("./a name\nof two lines", tarfile.BLKTYPE, (1, 3)),
+        ("rootfs/devices/memory", tarfile.CHRTYPE, (1, 1)),
+        ("rootfs/root/a-long-name-" + "x" * 150, tarfile.CHRTYPE, (226, 0)),
+    ],
+)
+def test_an_image_with_a_device_file_is_refused(
+    lxd: FakeLXD, images: Images, tmp_path: Path, name: str, kind: bytes, number: tuple[int, int], compression: str
+) -> None:
+    """LXD unpacks it as the host's root, and any user of a container could open it."""
+    with pytest.raises(Unacceptable, match="has the device file") as caught:
+        images.ensure("glance-1", fetching(with_device(name, kind, *number, compression)), str(tmp_path))
+    assert len(str(caught.value)) <= 128, "Nova cuts it off"
+    assert lxd.images == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "number"),
+    [
+        ("rootfs/root/null", tarfile.CHRTYPE, (1, 3)),
+        ("rootfs/dev/sda", tarfile.BLKTYPE, (8, 0)),  # which LXD leaves out
+        ("./dev/console", tarfile.CHRTYPE, (5, 1)),
+        ("dev/console", tarfile.CHRTYPE, (5, 1)),
+    ],
+)
+def test_device_files_that_do_no_harm_pass(images: Images, tmp_path: Path, name: str, kind: bytes, number: tuple[int, int]) -> None:
+    assert images.ensure("glance-1", fetching(with_device(name, kind, *number)), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        # As unsquashfs 4.5.1 and GNU tar 1.34 list them.
+        ("crw-rw-rw- 0/0                  1,  3 2026-11-25 20:04 squashfs-root/dev/null", ""),
+        ("crw-rw-rw- 0/44               226,  1 2026-11-25 20:04 squashfs-root/root/foreign", "squashfs-root/root/foreign"),
+        ("brw-rw---- 0/6                254,  0 2026-11-25 20:04 squashfs-root/dev/vda", "squashfs-root/dev/vda"),
+        ("brw-rw-rw- 0/0               8,0 2026-11-25 20:04 rootfs/root/disk", "rootfs/root/disk"),
+        ("drwxr-xr-x 0/0                 31 2026-11-25 20:04 squashfs-root/c", ""),
+        ("crw in other words", "crw in other words"),
+    ],
+)
+def test_devices_in_a_listing(line: str, found: str) -> None:
+    assert subject.device_of(line) == found
 
 
 @pytest.mark.parametrize("content", [b"QFI\xfb" + b"\0" * 600, b"", b"\x1f\x8bbroken"], ids=["qcow2", "empty", "broken"])

@@ -75,6 +75,28 @@ def test_a_server_cant_make_the_file_of_another_gpu(cluster: Cluster, admin: Acc
     assert done.returncode != 0 and "Operation not permitted" in done.stderr
 
 
+def test_a_users_own_image_brings_no_device_file(cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]) -> None:
+    """LXD would unpack the file of a device as the host's root, and root of a server could open it: the other GPU, the host's disk."""
+    server = ada.ask("""
+        import io, tarfile
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for name, kind, number in (("sbin/init", tarfile.REGTYPE, (0, 0)), ("root/gpu", tarfile.CHRTYPE, (120, 1))):
+                member = tarfile.TarInfo(name)
+                member.type, member.mode, (member.devmajor, member.devminor) = kind, 0o777, number
+                archive.addfile(member)
+        image = cloud.image.create_image(name="crafted", data=buffer.getvalue(), disk_format="raw", container_format="bare")
+        flavor = cloud.compute.find_flavor("small", ignore_missing=False).id
+        networks = [dict(uuid=cloud.network.find_network("physics", ignore_missing=False).id)]
+        server = cloud.compute.create_server(name="crafted", flavor_id=flavor, image_id=image.id, networks=networks)
+        answer = shown(settled(server.id))
+        removed(server.id)
+        cloud.image.delete_image(image.id)
+    """)
+    assert server["status"] == "ERROR", server
+    assert "has the device file root/gpu" in server["fault"], server["fault"]
+
+
 def test_one_more_server_finds_no_host(eve: Account, servers: list[dict[str, Any]]) -> None:
     """Biology may have a GPU, but physics has both."""
     server = eve.start("late", "a100")

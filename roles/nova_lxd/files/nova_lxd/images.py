@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Glance's images in LXD.
 
-LXD's unified tarballs go there as they are; for root file systems metadata is made here.
+LXD's unified tarballs go there as they are; for root file systems metadata is made here. A user's image with device files is refused:
+LXD unpacks it as the host's root, and a container without privileges may open what is there, whatever the device is (seen with 5.0.2).
 An image is known in LXD by its identifier in Glance, as alias. LXD keeps one copy of equal images, so one may have several.
 """
 
@@ -15,6 +16,8 @@ import io
 import itertools
 import json
 import os
+import re
+import subprocess
 import tarfile
 import time
 from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
@@ -29,6 +32,13 @@ SQUASHFS = b"hsqs"
 CHUNK = 1 << 20  # bytes
 FIRST_MEMBERS = 100  # of a tarball; LXD and its tools write the metadata in front of the files
 _BOUNDARY = "nova-lxd-f3b1c7a0"
+
+# What every container has anyway: null, zero, full, random, urandom, tty, ptmx, tun, fuse.
+HARMLESS = frozenset({(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200), (10, 229)})
+# How tar and unsquashfs list a device: rights, owner, numbers, date, time, name.
+_DEVICE = re.compile(r"[bc]\S+\s+\d+/\d+\s+(\d+),\s*(\d+)\s+\S+\s+\S+\s+(.*)")
+# LXD leaves these out when it unpacks a tarball, but nothing of a squashfs (shared/archive.go of LXD 5.0).
+_LEFT_OUT = ("--wildcards", "--exclude=dev/*", "--exclude=./dev/*", "--exclude=rootfs/dev/*", "--exclude=rootfs/./dev/*")
 
 
 class Upload(NamedTuple):
@@ -55,12 +65,13 @@ class Images:
         :arg fetch: writes the image into a file with the path that it is given.
         :arg folder: where that file may be meanwhile.
         :returns: whether it was fetched.
-        :raises Unacceptable: the image is not one of a container.
+        :raises Unacceptable: the image is not one of a container, or has device files.
         """
         if self.has(reference):
             return False
         path = os.path.join(folder, "image")
         fetch(path)
+        refuse_devices(path)
         sent = upload(path, self.architecture, reference)
         try:
             fingerprint = str(self.client.upload(("images",), sent.chunks, sent.headers).metadata["fingerprint"])
@@ -108,6 +119,45 @@ class Images:
         return True
 
 
+def refuse_devices(path: str) -> None:
+    """Refuse an image that has a device file, by which its user would reach the host's devices.
+
+    It is listed by the programs by which LXD unpacks it, as another one may read a crafted file otherwise.
+
+    :raises Unacceptable: with a sentence for the user.
+    """
+    listing = (
+        ["unsquashfs", "-lln", path] if is_squashfs(path) else ["tar", "--list", "--verbose", "--numeric-owner", *_LEFT_OUT, "--file", path]
+    )
+    found = ""
+    with subprocess.Popen(
+        listing, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}
+    ) as process:
+        for number, line in enumerate(process.stdout or ()):
+            found = found or device_of(line.decode("utf-8", "replace").rstrip("\n"))
+            if number % FIRST_MEMBERS == 0:
+                time.sleep(0)  # lets the other green threads of nova-compute run
+    if found:
+        raise Unacceptable(f"It has the device file {found[-40:]}. Build it without: servers have devices by their flavor alone.")
+    if process.returncode != 0:
+        raise Unacceptable("It is no image of a container. Use LXD's unified image, or a tarball or squashfs of a root.")
+
+
+def device_of(line: str) -> str:
+    """Read which device file a line of a listing shows; an empty text if it shows none, or one that is harmless."""
+    if line[:1] not in ("b", "c"):
+        return ""
+    device = _DEVICE.match(line)
+    if device and line[0] == "c" and (int(device[1]), int(device[2])) in HARMLESS:
+        return ""
+    return device[3] if device else line
+
+
+def is_squashfs(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(SQUASHFS)) == SQUASHFS
+
+
 def upload(path: str, architecture: str, reference: str) -> Upload:
     """Compute the request that gives LXD an image; its file is read while it is sent.
 
@@ -132,9 +182,7 @@ def made_metadata(path: str, architecture: str) -> bytes:
 
     :raises Unacceptable: the file is neither a tarball nor a squashfs.
     """
-    with open(path, "rb") as file:
-        is_squashfs = file.read(len(SQUASHFS)) == SQUASHFS
-    if not is_squashfs:
+    if not is_squashfs(path):
         try:
             with tarfile.open(path) as archive:
                 if any(os.path.normpath(member.name) == "metadata.yaml" for member in itertools.islice(archive, FIRST_MEMBERS)):
