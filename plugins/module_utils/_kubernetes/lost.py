@@ -9,7 +9,7 @@ A run of the playbook and the check on each node say it with the same words, so 
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 
@@ -27,6 +27,22 @@ COMPONENT = "deephdc.accelerators"
 def reason(problems: Sequence[Finding]) -> str:
     """Why the node of one host is cordoned; empty where nothing is lost."""
     return "; ".join(f"{problem} ({problem.layer})" for problem in problems)
+
+
+def own(devices: Sequence[Mapping[str, Any]], given: Optional[Sequence[str]]) -> List[Dict[str, Any]]:
+    """The devices of a host that Kubernetes may have, as the plan sees them.
+
+    :param given: what an allotment gives it, by PCI address or UUID of a MIG instance; None gives all.
+    """
+    found = []
+    for device in devices:
+        if given is None or device["pci_address"] in given:
+            found.append(dict(device))
+            continue
+        instances = [one for one in (device.get("mig") or {}).get("devices") or [] if one.get("uuid") in given]
+        if instances:
+            found.append({**device, "mig": {**device["mig"], "devices": instances}})
+    return found
 
 
 def changes(node: Mapping[str, Any], lost: str) -> Dict[str, Dict[str, Any]]:
@@ -55,7 +71,7 @@ def message(lost: str) -> str:
 
 
 def event(node: str, lost: str, now: str) -> Dict[str, Any]:
-    """The event of a node: what it lost, or that all of it is back.
+    """The event of a node: what it lost, or that nothing is lost any more.
 
     :param lost: what the function reason returned. now: in ISO 8601, UTC.
     """
@@ -65,7 +81,7 @@ def event(node: str, lost: str, now: str) -> Dict[str, Any]:
         "metadata": {"name": event_name(node), "namespace": NAMESPACE, "labels": {"app.kubernetes.io/managed-by": "deephdc.accelerators"}},
         "type": "Warning" if lost else "Normal",
         "reason": EVENT if lost else EVENT_AFTER,
-        "message": message(lost) if lost else "The node has all of its promised GPUs again.",
+        "message": message(lost) if lost else "No promised GPU is lost any more.",
         # kubectl describe node looks for its name in the place of the uid.
         "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node},
         "source": {"component": COMPONENT},

@@ -194,7 +194,7 @@ def watched(worker: Worker) -> dict[str, t.Any]:
         "host": worker.host.host,
         "devices": [{key: device.get(key) for key in PROMISES.keys} for device in worker.devices],
         "plugin": manifests.name_of(worker.config) if worker.config is not None and not manifests.is_mps(worker.config) else "",
-        "offers": dict(worker.offers),
+        "offers": {name: count for name, count in worker.offers.items() if name.startswith("nvidia.com/")},
     }
 
 

@@ -338,7 +338,7 @@ def socket_errors(backends: t.Sequence[Item]) -> list[str]:
     for item in backends:
         socket, mark, address = item["upstreams"][0].partition("|")
         if mark:
-            other, name = first.setdefault(address.split("/")[2], (socket, item["name"]))
+            other, name = first.setdefault(address.split("/")[2].lower(), (socket, item["name"]))
             if other != socket:
                 errors.append(
                     f"oidc_proxy_backends: {name} and {item['name']} have two sockets and one name, {address.split('/')[2]}, behind '|': "

@@ -10,6 +10,7 @@ A timer of systemd runs it every minute. It has the rights of kubelet: its own n
 from __future__ import annotations
 
 import datetime
+import glob
 import json
 import os
 import subprocess
@@ -21,12 +22,16 @@ from typing import Any
 sys.path.insert(0, "/usr/local/lib/deephdc/kubernetes_gpu_health")
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
 from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import lost
-from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import with_lost
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import promises
 
 # Written by the role kubernetes_node: the devices that this node must have.
 PROMISED = "/etc/kubernetes/deephdc-gpus.json"
+# Where the role gpu_hold writes who holds this host.
+HOLDS = "/var/lib/deephdc/held"
 # What the last event said. The API forgets an event after an hour.
 SAID = "/run/deephdc-kubernetes-gpus/said"
+# There when the device plugin was started again for a GPU that is back.
+STARTED = "/run/deephdc-kubernetes-gpus/started"
 SAY_AGAIN = 1800  # seconds
 READ_SECONDS = 10
 API_SECONDS = 10
@@ -48,11 +53,37 @@ def kubectl(*words: str, given: Object | None = None) -> str:
     return done.stdout
 
 
-def why_lost(promised: Object) -> str:
-    """What is wrong with the promised devices, as the node's annotation says it; empty where all are well."""
+def why_lost(promised: Object) -> tuple[str, bool]:
+    """What is wrong with the promised devices, as the node's annotation says it; empty where nothing is.
+
+    The second value says whether all of the vendors' tools answered: a sick GPU often makes them hang.
+    """
     addresses = {device["pci_address"] for device in promised["devices"]}
-    there = [device for device in gather(promised["root"], timeout=READ_SECONDS) if device["pci_address"] in addresses]
-    return lost.reason(with_lost(there, promised["devices"], promised["host"])[1])
+    found = gather(promised["root"], timeout=READ_SECONDS)
+    there = [device for device in lost.own(found, promised["given"]) if device["pci_address"] in addresses]
+    wrong = promises.with_lost(there, promised["devices"], promised["host"])[1]
+    is_sure = not any(problem["problem"] in promises.ADVISORY for device in there for problem in device["health"])
+    return lost.reason(wrong), is_sure
+
+
+def is_held(node: Object) -> bool:
+    """Whether a role changes the driver or the devices, which must not be in use then.
+
+    A node that was cordoned before has no mark of it, but its host has.
+    """
+    return lost.HELD in (node["metadata"].get("annotations") or {}) or bool(glob.glob(f"{HOLDS}/*"))
+
+
+def hangs() -> bool:
+    """Whether an nvidia-smi waits in the driver, where no signal ends it: more of them would only wait beside it."""
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                if "(nvidia-smi) D " in file.read():
+                    return True
+        except OSError:
+            pass  # because it has ended
+    return False
 
 
 def say(node: str, why: str, is_news: bool) -> None:
@@ -70,15 +101,20 @@ def say(node: str, why: str, is_news: bool) -> None:
         file.write(why)
 
 
-def start_plugin_again(promised: Object, node: Object) -> None:
-    """Start NVIDIA's device plugin again where it does not offer what is back: it looks for devices only at its start.
+def starts_plugin_again(promised: Object, node: Object) -> bool:
+    """Start NVIDIA's device plugin again, once, where it does not offer what is back: it looks for devices only at its start.
 
     Pods keep the devices that they have.
     """
     allocatable = node["status"].get("allocatable") or {}
-    if promised["plugin"] and any(int(allocatable.get(name, 0)) < count for name, count in promised["offers"].items()):
-        mine = (f"--selector=app.kubernetes.io/name={promised['plugin']}", f"--field-selector=spec.nodeName={promised['node']}")
-        kubectl("delete", "pods", "--namespace=deephdc-accelerators", *mine, "--wait=false")
+    if not promised["plugin"] or all(int(allocatable.get(name, 0)) >= count for name, count in promised["offers"].items()):
+        return False
+    if os.path.exists(STARTED):
+        return False
+    mine = (f"--selector=app.kubernetes.io/name={promised['plugin']}", f"--field-selector=spec.nodeName={promised['node']}")
+    kubectl("delete", "pods", "--namespace=deephdc-accelerators", *mine, "--wait=false")
+    with open(STARTED, "w", encoding="utf-8"):
+        return True
 
 
 def main() -> None:
@@ -86,19 +122,25 @@ def main() -> None:
         promised = json.load(file)
     name = promised["node"]
     node = json.loads(kubectl("get", "node", name, "--output=json"))
-    notes = node["metadata"].get("annotations") or {}
-    if lost.HELD in notes:
-        return  # a role changes the driver or the devices, which must not be in use
-    why = why_lost(promised)
+    if is_held(node) or hangs():
+        return
+    was_lost = lost.LOST in (node["metadata"].get("annotations") or {})
+    why, is_sure = why_lost(promised)
+    if was_lost and not why:
+        if not is_sure:
+            return  # what was wrong may still be
+        # While the node is cordoned: a pod that came before the plugin is there would fail.
+        if starts_plugin_again(promised, node):
+            return
+    elif os.path.exists(STARTED):
+        os.remove(STARTED)
     changes = lost.changes(node, why)
     if changes:
         # Refused where the node was changed meanwhile, as by a hold; the next run looks again.
         changes["metadata"]["resourceVersion"] = node["metadata"]["resourceVersion"]
         kubectl("patch", "node", name, "--type=merge", f"--patch={json.dumps(changes)}")
-        print(f"{name}: {why or 'all promised GPUs are back'}")
+        print(f"{name}: {why or 'no promised GPU is lost any more'}")
     say(name, why, bool(changes))
-    if lost.LOST in notes and not why:
-        start_plugin_again(promised, node)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import lost
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLE = ROOT / "roles/kubernetes_node"
@@ -44,6 +45,9 @@ class Node:
             "/usr/local/lib/deephdc/kubernetes_gpu_health": place / "library",
             "/etc/kubernetes/deephdc-gpus.json": place / "promised.json",
             "/run/deephdc-kubernetes-gpus/said": place / "said",
+            "/run/deephdc-kubernetes-gpus/started": place / "started",
+            "/var/lib/deephdc/held": place / "held",
+            "/proc/[0-9]*/stat": place / "processes/*",
             "/usr/bin/kubectl": place / "kubectl",
         }.items():
             assert text.count(f'"{name}"') == 1
@@ -61,6 +65,7 @@ class Node:
             "root": str(self.place),
             "plugin": "nvidia-1",
             "offers": {"nvidia.com/gpu": 1},
+            "given": None,
             **more,
         }
         (self.place / "promised.json").write_text(json.dumps(promised), encoding="utf-8")
@@ -88,10 +93,13 @@ class Node:
             proc.mkdir(parents=True, exist_ok=True)
             (proc / "information").write_text("Model: Tesla T4\nDevice Minor: 0\n", encoding="utf-8")
 
-    def program(self) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-B", "-I", str(self.place / "program")], check=False, capture_output=True, text=True)
+    def program(self, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-B", "-I", str(self.place / "program")]
+        return subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
 
-    def run(self, notes: dict[str, str] | None = None, away: bool = False, allocatable: int = 1) -> list[str]:
+    def run(
+        self, notes: dict[str, str] | None = None, away: bool = False, allocatable: int = 1, environment: dict[str, str] | None = None
+    ) -> list[str]:
         """What the API was asked to change; an object that it was given is an entry of its own."""
         (self.place / "asked").unlink(missing_ok=True)
         metadata = {"name": "w1", "resourceVersion": "7", "annotations": notes or {}}
@@ -101,7 +109,7 @@ class Node:
             "status": {"allocatable": {"nvidia.com/gpu": str(allocatable)}},
         }
         (self.place / "node.json").write_text(json.dumps(node), encoding="utf-8")
-        done = self.program()
+        done = self.program(environment)
         assert done.returncode == 0, done.stderr
         asked = self.place / "asked"
         return asked.read_text(encoding="utf-8").splitlines() if asked.exists() else []
@@ -145,15 +153,60 @@ def test_a_gpu_that_is_back_uncordons_its_node(node: Node) -> None:
     assert node.run() == [], "a node that is well is left alone"
 
 
-def test_the_device_plugin_looks_again_where_it_does_not_offer_what_is_back(node: Node) -> None:
+def test_the_device_plugin_looks_again_before_pods_come(node: Node) -> None:
+    """Once: a plugin that finds no more than before must not keep the node away for ever."""
     node.is_lost(False)
-    *_others, last = node.run({LOST: "old"}, away=True, allocatable=0)
-    assert (
-        "delete pods --namespace=deephdc-accelerators --selector=app.kubernetes.io/name=nvidia-1 --field-selector=spec.nodeName=w1" in last
-    )
+    (asked,) = node.run({LOST: "old"}, away=True, allocatable=0)
+    assert "delete pods --namespace=deephdc-accelerators" in asked
+    assert "--selector=app.kubernetes.io/name=nvidia-1 --field-selector=spec.nodeName=w1" in asked
+    patch, *_event = node.run({LOST: "old"}, away=True, allocatable=0)
+    assert patched(patch)["spec"] == {"unschedulable": None}
     assert node.run(allocatable=0) == [], "only when a device comes back"
+    (asked,) = node.run({LOST: "old"}, away=True, allocatable=0)
+    assert "delete pods" in asked, "the next time, too"
+
+
+def test_with_mps_no_plugin_is_started_again(node: Node) -> None:
+    node.is_lost(False)
     node.promise(node="w1", plugin="")
-    assert not any("delete" in words for words in node.run({LOST: "old"}, away=True, allocatable=0)), "with MPS it would end pods"
+    assert not any("delete" in words for words in node.run({LOST: "old"}, away=True, allocatable=0)), "it would end pods"
+
+
+def test_a_node_is_not_uncordoned_while_its_tool_does_not_answer(node: Node) -> None:
+    """A sick GPU often makes nvidia-smi hang or fail, which says nothing of the GPU."""
+    node.is_lost(False)
+    tool = node.place / "usr/bin/nvidia-smi"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\nexit 9\n", encoding="utf-8")
+    tool.chmod(0o755)
+    with_tool = {"PATH": f"{tool.parent}:{os.environ['PATH']}"}
+    assert node.run({LOST: "it requires a reset"}, away=True, environment=with_tool) == []
+    assert len(node.run({LOST: "it requires a reset"}, away=True)) == 3, "it is uncordoned when nothing speaks against it"
+
+
+def test_nothing_is_asked_while_an_nvidia_smi_hangs_in_the_driver(node: Node) -> None:
+    (node.place / "processes").mkdir()
+    (node.place / "processes/7").write_text("7 (nvidia-smi) D 1 7 7 0 -1\n", encoding="utf-8")
+    assert node.run() == []
+    (node.place / "processes/7").write_text("7 (nvidia-smi) S 1 7 7 0 -1\n", encoding="utf-8")
+    assert len(node.run()) == 3
+
+
+def test_a_host_that_a_role_holds_is_not_looked_at(node: Node) -> None:
+    """A node that was cordoned before the hold has no mark of it."""
+    (node.place / "held").mkdir()
+    assert len(node.run(away=True)) == 2
+    (node.place / "held/nvidia_driver").touch()
+    (node.place / "said").unlink()
+    assert node.run(away=True) == []
+
+
+def test_instances_of_another_manager_do_not_stand_in_for_a_lost_one() -> None:
+    device = {"pci_address": ADDRESS, "mig": {"devices": [{"uuid": "MIG-a"}, {"uuid": "MIG-b"}]}}
+    assert lost.own([device], None) == [device]
+    assert lost.own([device], [ADDRESS]) == [device]
+    assert lost.own([device], ["MIG-a"]) == [{**device, "mig": {"devices": [{"uuid": "MIG-a"}]}}]
+    assert lost.own([device], ["0000:42:00.0", "MIG-c"]) == []
 
 
 @pytest.mark.parametrize("notes", [{HELD: "gpu_hold: x"}, {HELD: "gpu_hold: x", LOST: "old"}])

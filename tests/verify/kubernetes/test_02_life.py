@@ -24,7 +24,7 @@ def events(site: Site, *reasons: str) -> list[str]:
 
 
 def test_a_lost_gpu_takes_its_node_away_and_brings_it_back_by_itself(site: Site):
-    """Within two minutes, without a run of the playbook, which says the same and has nothing to change."""
+    """Within minutes, without a run of the playbook, which says the same and has nothing to change."""
     site.start("working", gpus=1, node="gpu1")
     site.phase("working", "Running")
     plugin = "--namespace deephdc-accelerators get pods --field-selector=spec.nodeName=gpu1 -o jsonpath={.items[*].metadata.uid}"

@@ -33,12 +33,21 @@ CHUNK = 1 << 20  # bytes
 FIRST_MEMBERS = 100  # of a tarball; LXD and its tools write the metadata in front of the files
 _BOUNDARY = "nova-lxd-f3b1c7a0"
 
-# What every container has anyway: null, zero, full, random, urandom, tty, ptmx, tun, fuse.
-HARMLESS = frozenset({(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (10, 200), (10, 229)})
+# Nova shows 255 characters of a sentence, 127 of which are its own.
+NO_IMAGE = "It is no image of a container. Use LXD's unified image, or a tarball or squashfs of a root."
+# What LXD lets a container with privileges open: null, zero, full, random, urandom, tty, console, ptmx, tun, fuse (driver_lxc.go of 5.0);
+# and the mark of a removed file in a layer of an overlay, which is no device.
+HARMLESS = frozenset({(0, 0), (1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (10, 200), (10, 229)})
+# By which bytes LXD chooses how it unpacks an image, in its order (shared/archive.go of 5.0): where, which, the option of tar.
+FORMATS = (
+    (0, b"BZ", "--bzip2"),
+    (0, b"\x1f\x8b", "--gzip"),
+    (0, b"\xfd7zXZ", "--xz"),
+    (257, b"ustar", ""),
+    (0, SQUASHFS, "squashfs"),
+)
 # How tar and unsquashfs list a device: rights, owner, numbers, date, time, name.
 _DEVICE = re.compile(r"[bc]\S+\s+\d+/\d+\s+(\d+),\s*(\d+)\s+\S+\s+\S+\s+(.*)")
-# LXD leaves these out when it unpacks a tarball, but nothing of a squashfs (shared/archive.go of LXD 5.0).
-_LEFT_OUT = ("--wildcards", "--exclude=dev/*", "--exclude=./dev/*", "--exclude=rootfs/dev/*", "--exclude=rootfs/./dev/*")
 
 
 class Upload(NamedTuple):
@@ -122,16 +131,17 @@ class Images:
 def refuse_devices(path: str) -> None:
     """Refuse an image that has a device file, by which its user would reach the host's devices.
 
-    It is listed by the programs by which LXD unpacks it, as another one may read a crafted file otherwise.
+    It is listed by the programs by which LXD unpacks it, in the format that LXD sees: a file may be two things at once.
 
     :raises Unacceptable: with a sentence for the user.
     """
-    listing = (
-        ["unsquashfs", "-lln", path] if is_squashfs(path) else ["tar", "--list", "--verbose", "--numeric-owner", *_LEFT_OUT, "--file", path]
-    )
+    kind = format_of(path)
+    listing = ["unsquashfs", "-lln", path] if kind == "squashfs" else ["tar", "--list", "--verbose", "--numeric-owner", "--file=-"]
+    if kind and kind != "squashfs":
+        listing.append(kind)
     found = ""
-    with subprocess.Popen(
-        listing, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}
+    with open(path, "rb") as file, subprocess.Popen(
+        listing, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"], "LC_ALL": "C"}
     ) as process:
         for number, line in enumerate(process.stdout or ()):
             found = found or device_of(line.decode("utf-8", "replace").rstrip("\n"))
@@ -140,7 +150,20 @@ def refuse_devices(path: str) -> None:
     if found:
         raise Unacceptable(f"It has the device file {found[-40:]}. Build it without: servers have devices by their flavor alone.")
     if process.returncode != 0:
-        raise Unacceptable("It is no image of a container. Use LXD's unified image, or a tarball or squashfs of a root.")
+        raise Unacceptable(NO_IMAGE)
+
+
+def format_of(path: str) -> str:
+    """Read how LXD would unpack a file: an option of tar, none for a plain tarball, or squashfs.
+
+    :raises Unacceptable: in no way that is known here.
+    """
+    with open(path, "rb") as file:
+        head = file.read(512)
+    for offset, mark, kind in FORMATS:
+        if head[offset : offset + len(mark)] == mark:
+            return kind
+    raise Unacceptable(NO_IMAGE)
 
 
 def device_of(line: str) -> str:
@@ -151,11 +174,6 @@ def device_of(line: str) -> str:
     if device and line[0] == "c" and (int(device[1]), int(device[2])) in HARMLESS:
         return ""
     return device[3] if device else line
-
-
-def is_squashfs(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(SQUASHFS)) == SQUASHFS
 
 
 def upload(path: str, architecture: str, reference: str) -> Upload:
@@ -182,14 +200,13 @@ def made_metadata(path: str, architecture: str) -> bytes:
 
     :raises Unacceptable: the file is neither a tarball nor a squashfs.
     """
-    if not is_squashfs(path):
+    if format_of(path) != "squashfs":
         try:
             with tarfile.open(path) as archive:
                 if any(os.path.normpath(member.name) == "metadata.yaml" for member in itertools.islice(archive, FIRST_MEMBERS)):
                     return b""
         except (tarfile.TarError, EOFError, OSError) as error:
-            # Nova shows 255 characters, 127 of which are its own.
-            raise Unacceptable("It is no image of a container. Use LXD's unified image, or a tarball or squashfs of a root.") from error
+            raise Unacceptable(NO_IMAGE) from error
     # JSON is YAML. LXD refuses the date 0. Without the template a server would have the name of the host that built its image.
     metadata = {
         "architecture": architecture,

@@ -104,22 +104,17 @@ def test_backends_must_not_lie_in_each_other() -> None:
     assert oidc_settings.errors(whole) == []
 
 
-@pytest.mark.parametrize(
-    ("behind", "is_refused"), [("a|http://localhost/x/", True), ("a|http://inner/", False), ("b|http://localhost/", False)]
-)
-def test_two_sockets_need_two_names(behind: str, is_refused: bool) -> None:
+@pytest.mark.parametrize("behind", ["a|http://localhost/x/", "a|http://LocalHost/"])
+def test_two_sockets_need_two_names(behind: str) -> None:
     """Apache takes the longest address that fits a request, whatever socket it is behind."""
     whole = settings(backend={"upstreams": ["unix:/run/b|http://localhost/"]})
     whole["backends"].append({**whole["backends"][0], "name": "inner", "host": "other.example.org", "upstreams": [f"unix:/run/{behind}"]})
-    errors = oidc_settings.errors(whole)
-    assert errors == (
-        [
-            "oidc_proxy_backends: marathon and inner have two sockets and one name, localhost, behind '|': "
-            "give each its own, such as unix:/run/a|http://inner/."
-        ]
-        if is_refused
-        else []
-    )
+    (sentence,) = oidc_settings.errors(whole)
+    assert sentence.startswith("oidc_proxy_backends: marathon and inner have two sockets and one name, ")
+    assert sentence.endswith(" behind '|': give each its own, such as unix:/run/a|http://inner/.")
+    for good in ("a|http://inner/", "b|http://localhost/"):
+        whole["backends"][1]["upstreams"] = [f"unix:/run/{good}"]
+        assert oidc_settings.errors(whole) == []
 
 
 @pytest.mark.parametrize("name", oidc_presets.PRESETS)
