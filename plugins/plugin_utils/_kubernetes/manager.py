@@ -121,8 +121,8 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         return kubernetes_plan.nothing(errors, warnings)
     planned = kubernetes_plan.plan(cluster, [hosts[host] for host in control], workers, lost, warnings, named)
     for host, one in planned["watched"].items():
-        given = _allotment.given_to(variables[host].get(_allotment.VARIABLE), NAME)
-        one["given"] = None if given is None else sorted(given)
+        listed = _allotment.given_to(variables[host].get(_allotment.VARIABLE), NAME)
+        one["given"] = None if listed is None else sorted(listed)
     planned["guards"] = _gpu_guard.guards(
         {host: facts[host]["accelerators"] for host in site.groups[WORKERS]},
         {host: variables[host].get(_allotment.VARIABLE) for host in site.groups[WORKERS]},
