@@ -36,6 +36,7 @@ cp --archive /dev/vda bad/rootfs/root/disk
 mksquashfs bad/rootfs root.squashfs -quiet -no-progress
 cp --archive {card} dev/rootfs/dev/foreign
 mksquashfs dev/rootfs dev.squashfs -quiet -no-progress
+tar --create --gzip --file dev.tar.gz --directory dev metadata.yaml rootfs
 # As most images have them.
 cp --archive /dev/null /dev/zero /dev/tty good/rootfs/dev/
 tar --create --gzip --file good.tar.gz --directory good metadata.yaml rootfs
@@ -45,7 +46,7 @@ TAKE_IMAGES = """
 import shutil, tempfile
 from nova_lxd.images import Images
 store = Images(servers.client, "x86_64")
-for name in ("unified.tar.gz", "root.tar.xz", "root.squashfs", "dev.squashfs", "good.tar.gz", "good.squashfs"):
+for name in ("unified.tar.gz", "root.tar.xz", "root.squashfs", "dev.squashfs", "dev.tar.gz", "good.tar.gz", "good.squashfs"):
     with tempfile.TemporaryDirectory() as folder:
         try:
             print(f"{name}: {store.ensure(name, lambda path: shutil.copy('/root/images/' + name, path), folder)}")
@@ -104,6 +105,7 @@ def test_an_image_does_not_bring_device_files_along(machine: Machine) -> None:
         "root.tar.xz: " + refused.format("./root/foreign"),
         "root.squashfs: " + refused.format("squashfs-root/root/disk"),
         "dev.squashfs: " + refused.format("squashfs-root/dev/foreign"),
+        "dev.tar.gz: " + refused.format("rootfs/dev/foreign"),
         "good.tar.gz: True",
         "good.squashfs: True",
         "['good.squashfs', 'good.tar.gz']",
