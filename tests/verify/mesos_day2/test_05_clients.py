@@ -34,7 +34,8 @@ marathon.create_app("by-client", app)
 def until(wanted):
     for _ in range(120):
         tasks = marathon.list_tasks("by-client")
-        if len([one for one in tasks if one.state == "TASK_RUNNING"]) == wanted == len(tasks):
+        # Until a deployment has ended, Marathon takes no other change of its application.
+        if len([one for one in tasks if one.state == "TASK_RUNNING"]) == wanted == len(tasks) and not marathon.list_deployments():
             return wanted
         time.sleep(0.5)
     return f"not {wanted} tasks: {tasks}"
