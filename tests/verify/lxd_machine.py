@@ -67,10 +67,10 @@ def packages(folder: Path, status: str, release: str) -> None:
     (folder / "status").write_text(status, encoding="utf-8")
     image = subprocess.run([ROOT / "scripts/image", release], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1]
     get = (
-        "apt-get --quiet --option Dir::State::status=/work/status --option Dir::Cache::archives=/work/debs --option APT::Sandbox::User=root"
+        "apt-get --quiet --option Dir::State::status=/lxd/status --option Dir::Cache::archives=/lxd/debs --option APT::Sandbox::User=root"
     )
     line = f"apt-get --quiet update && {get} --yes --download-only --no-install-recommends install {' '.join(PACKAGES)}"
-    words = ["docker", "run", "--rm", "--entrypoint", "/bin/sh", "--volume", f"{folder}:/work", image, "-c", line]
+    words = ["docker", "run", "--rm", "--entrypoint", "/bin/sh", "--volume", f"{folder}:/lxd", image, "-c", line]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 

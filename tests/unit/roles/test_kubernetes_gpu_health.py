@@ -24,7 +24,7 @@ DEVICE = {"kind": "gpu", "vendor": "nvidia", "type": "t4", "driver": "nvidia", "
 # Answers a question for the node and writes down what else it is asked for.
 KUBECTL = """#!/bin/sh
 case "$*" in
-*refused*) echo "nobody may do that" >&2; exit 1 ;;
+*refused*) echo "that is forbidden" >&2; exit 1 ;;
 *" get node "*) cat {place}/node.json ;;
 *) printf '%s\\n' "$*" >>{place}/asked; case "$*" in *filename=-*) cat >>{place}/asked; echo >>{place}/asked ;; esac ;;
 esac
@@ -225,4 +225,4 @@ def test_who_cordoned_a_node_uncordons_it(node: Node) -> None:
 def test_what_the_api_refuses_is_said(node: Node) -> None:
     node.promise(node="refused")
     done = node.program()
-    assert (done.returncode, done.stderr) == (1, "kubectl get: nobody may do that\n")
+    assert (done.returncode, done.stderr) == (1, "kubectl get: that is forbidden\n")
