@@ -66,9 +66,7 @@ def packages(folder: Path, status: str, release: str) -> None:
     (folder / "debs/partial").mkdir(parents=True)
     (folder / "status").write_text(status, encoding="utf-8")
     image = subprocess.run([ROOT / "scripts/image", release], check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1]
-    get = (
-        "apt-get --quiet --option Dir::State::status=/lxd/status --option Dir::Cache::archives=/lxd/debs --option APT::Sandbox::User=root"
-    )
+    get = "apt-get --quiet --option Dir::State::status=/lxd/status --option Dir::Cache::archives=/lxd/debs --option APT::Sandbox::User=root"
     line = f"apt-get --quiet update && {get} --yes --download-only --no-install-recommends install {' '.join(PACKAGES)}"
     words = ["docker", "run", "--rm", "--entrypoint", "/bin/sh", "--volume", f"{folder}:/lxd", image, "-c", line]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
