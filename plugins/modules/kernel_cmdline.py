@@ -322,7 +322,7 @@ def compare(module: AnsibleModule) -> dict:
         loader.finish(added)
         if not is_as_wanted(loader.next_start(), wanted, unwanted):
             raise Incomplete(
-                f"{which}'s menu was made anew and still hasn't {' '.join(wanted) or 'lost ' + ' '.join(unwanted)} in every entry; "
+                f"{which}'s menu was made again and still hasn't {' '.join(wanted) or 'lost ' + ' '.join(unwanted)} in every entry; "
                 "a later file of its configuration replaces what this one says"
             )
     running = (read("proc/cmdline") or "").split()

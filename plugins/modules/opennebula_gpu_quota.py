@@ -102,7 +102,7 @@ def main() -> None:
     name, counted_as = given[kind], given["counted_as"]
     try:
         if given["limit"] < -2:
-            raise Refused(f"The limit {given['limit']} is none: give 0 or more, -1 for the default quota, -2 for no limit.")
+            raise Refused(f"The limit {given['limit']} is wrong: give 0 or more, -1 for the default quota, -2 for no limit.")
         api = Api(module)
         check_counted(api, counted_as)
         entry = api.one(f"{kind}pool.info", kind.upper(), name)
@@ -111,7 +111,7 @@ def main() -> None:
         number = api.number(entry, "ID")
         quotas = api.get(f"{kind}.info", number).get("VM_QUOTA")
         if quotas is None:
-            raise Refused(f"OpenNebula does not tell the quotas of the {kind} {name}. Without them its other limits would be lost.")
+            raise Refused(f"OpenNebula does not show the quotas of the {kind} {name}. Without them its other limits would be lost.")
         before, quota = wanted_quota(listed(quotas.get("VM")) if isinstance(quotas, dict) else [], counted_as, given["limit"])
         if quota and not module.check_mode:
             api.call(f"{kind}.quota", number, to_xml({"VM": quota}))

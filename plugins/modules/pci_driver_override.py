@@ -159,7 +159,7 @@ def check(functions: list[dict], driver: str, saved: dict[str, str], ours: dict[
             )
         if saved.get(address, driver) != driver and address not in ours:
             raise Refused(
-                f"somebody chose the driver {saved[address]} for {address}; take that back first (driverctl unset-override {address})"
+                f"an administrator chose the driver {saved[address]} for {address}; take that back first (driverctl unset-override {address})"
             )
 
 

@@ -147,7 +147,7 @@ def bring_about(module: AnsibleModule) -> dict:
     moving = {address: counts.get(address, 0) for address in present if present[address] != counts.get(address, 0)}
     for address in moving:
         if present[address] and address not in ours:
-            raise Refused(f"somebody else made {present[address]} virtual functions of {address} already")
+            raise Refused(f"{address} has {present[address]} virtual functions already, made by other means")
         obstacle = in_use(virtual_functions(listed, address))
         if obstacle:
             raise Refused(f"the virtual functions of {address} can't change: {obstacle}")

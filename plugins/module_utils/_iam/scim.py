@@ -67,7 +67,7 @@ def part(kind: str, answer: t.Any, start: int) -> tuple[list[dict[str, t.Any]], 
     ):
         raise Refused(f"The list of {kind} is no ListResponse of SCIM: totalResults or Resources are missing.")
     if total > MOST:
-        raise Refused(f"The list of {kind} shall have {total} entries, more than the {MOST} that are read.")
+        raise Refused(f"The list of {kind} is said to have {total} entries, more than the {MOST} that are read.")
     if answer.get("startIndex", start) != start:
         raise Refused(f"The list of {kind} was asked for from entry {start} on and begins with another one.")
     return entries, total
@@ -122,7 +122,7 @@ def directory(
         entry = get_one(one)
         if entry is not None:
             if not isinstance(entry, dict) or entry.get("id") != one:
-                raise Refused(f"The IAM gives somebody else for the id {shown(one)}.")
+                raise Refused(f"The IAM answers with another account for the id {shown(one)}.")
             users[one] = entry
     return {"users": [user(entry, now) for entry in users.values()], "groups": groups}
 

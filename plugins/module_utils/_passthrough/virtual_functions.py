@@ -88,7 +88,7 @@ def _obstacle(functions: t.Mapping[str, Function], own: str, count: int, divided
     if any(interface["is_uplink"] for interface in function["interfaces"]):
         return "the host's default route goes through it, and dividing it may take the network away"
     if present and own not in divided:
-        return f"somebody made {present} already; remove them first (0 into its sriov_numvfs), and what makes them at boot"
+        return f"{present} are there already, made by other means; remove them first (0 into its sriov_numvfs), and what makes them at boot"
     return None if present in (0, count) else in_use(virtual_functions(functions.values(), own))
 
 
@@ -110,6 +110,6 @@ def faults(planned: t.Iterable[Function], functions: t.Sequence[Function], host:
         if made != entry["count"]:
             found.append(
                 f"{entry['address']} of {host} has {made} virtual functions instead of {entry['count']}: "
-                "its driver did not make them (dmesg), or was loaded anew since."
+                "its driver did not make them (dmesg), or was loaded again since."
             )
     return found

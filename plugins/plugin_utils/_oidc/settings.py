@@ -196,7 +196,7 @@ def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
         if not whole["issuer"]:
             errors.append(f"{about} has no issuer: give it exactly as in the provider's metadata, with or without the slash at its end.")
         if whole["bearer"] not in BEARER:
-            errors.append(f"{about}: bearer is {whole['bearer']!r}; it is none, local or introspection.")
+            errors.append(f"{about}: bearer is {whole['bearer']!r}; use none, local or introspection.")
         if whole["token_endpoint_auth"] not in TOKEN_AUTH:
             errors.append(f"{about}: token_endpoint_auth is {whole['token_endpoint_auth']!r}; it is {' or '.join(TOKEN_AUTH)}.")
         for key in ("client_id", "introspection_client_id"):
@@ -244,7 +244,7 @@ def backend_errors(backends: t.Any, providers: t.Any, server_name: str) -> list[
             errors.append(f"{about}: preset is {item['preset']!r}; there are {', '.join(oidc_presets.PRESETS)}.")
             continue
         errors += [
-            f"{about}: {key} is there and empty, so it would keep nobody out: name some, or leave the key away."
+            f"{about}: {key} is there and empty, so it would let everybody in: name some, or leave the key away."
             for key in ("scopes", "groups")
             if key in item and not as_list(item[key])
         ]
@@ -295,7 +295,7 @@ def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterat
         if not METHOD.fullmatch(method) or method in ("CONNECT", "TRACE", "OPTIONS"):
             yield f": methods has {method!r}; it is a method in capitals, and never CONNECT, TRACE or OPTIONS."
     if not whole["methods"]:
-        yield ": methods is empty, so nobody could ask anything."
+        yield ": methods is empty, so no request could pass."
     headers = whole["claims_headers"]
     if not isinstance(headers, t.Mapping):
         yield ": claims_headers must be a dictionary of header and claim."

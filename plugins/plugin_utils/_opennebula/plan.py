@@ -136,7 +136,7 @@ def inventory_errors(templates: Sequence[Mapping[str, Any]], quotas: Sequence[Ma
             )
         elif whose and int(quota["limit"]) < -2:
             errors.append(
-                "The limit {} of the {} {} is none: give 0 or more, -1 for the default quota, -2 for no limit.".format(
+                "The limit {} of the {} {} is wrong: give 0 or more, -1 for the default quota, -2 for no limit.".format(
                     quota["limit"], *whose
                 )
             )

@@ -223,7 +223,7 @@ def _obstacles(
             found += [f"{function['address']} is in use: {user}; end that process first." for user in function["users"]]
         if function["driver_override"] not in (None, DRIVER):
             found.append(
-                f"somebody gave {function['address']} the driver {function['driver_override']} by driver_override; "
+                f"an administrator gave {function['address']} the driver {function['driver_override']} by driver_override; "
                 f"take that back first (driverctl unset-override {function['address']})."
             )
     for function in _group(own, functions):

@@ -79,7 +79,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path):
         "The quota of the user eve has None as limit: give 0 or more, -1 for the default quota, -2 for no limit.",
         "opennebula_pci_quotas: user bob has the unknown key 'limits' (did you mean limit?).",
         "An entry of opennebula_pci_quotas must have either user or group: name one.",
-        "The limit -3 of the user ada is none: give 0 or more, -1 for the default quota, -2 for no limit.",
+        "The limit -3 of the user ada is wrong: give 0 or more, -1 for the default quota, -2 for no limit.",
         "opennebula_pci_quotas has the group g more than once: keep one entry.",
     ]
     said = refused(tmp_path, ["one"], ["kvm1"], opennebula_pci_templates=templates, opennebula_pci_quotas=quotas)

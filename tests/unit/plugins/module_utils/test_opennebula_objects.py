@@ -48,5 +48,5 @@ def test_versions_are_numbers():
 
 @pytest.mark.parametrize("attributes", [{"A><B": 1}, {"OS": {"B D": 1}}, {"": 1}])
 def test_names_that_are_none(attributes):
-    with pytest.raises(ValueError, match="is none"):
+    with pytest.raises(ValueError, match="has a wrong name"):
         objects.to_xml(attributes)

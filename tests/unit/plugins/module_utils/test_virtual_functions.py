@@ -109,7 +109,7 @@ def test_a_device_is_given_as_a_whole_or_in_parts(planned):
 
 def test_those_that_somebody_else_made_stay(planned):
     (error,) = planned(TWO_MADE, [{"device": "flex170", "count": 2}])["errors"]
-    assert "somebody made 2 already; remove them first" in error
+    assert "2 are there already, made by other means; remove them first" in error
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_another_device_that_has_the_address_now_is_none_of_ours(planned):
     """A card was put in, and the addresses behind it moved."""
     plan = planned(TWO_MADE, [{"device": "flex170", "count": 2}], ours=RULE.format(FLEX_ADDRESS, "8086", "56c1", 2))
     assert plan["facts"]["divided"] == {}
-    assert ["somebody made 2 already" in error for error in plan["errors"]] == [True]
+    assert ["2 are there already, made by other means" in error for error in plan["errors"]] == [True]
 
 
 @pytest.mark.parametrize(("count", "errors"), [("4", []), ("four", ["has the count four for flex170; it must be a number, 1 or more."])])

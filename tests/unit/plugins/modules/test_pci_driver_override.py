@@ -179,7 +179,7 @@ def test_what_somebody_else_chose_stays(host):
     assert host.saved() == {"pci-0000:41:00.0": "vfio-pci\n"}
     host.root.write("etc/driverctl.d/pci-0000:0c:00.1", "uio_pci_generic\n")
     result = host()
-    assert result["failed"] and "somebody chose the driver uio_pci_generic for 0000:0c:00.1" in result["msg"]
+    assert result["failed"] and "an administrator chose the driver uio_pci_generic for 0000:0c:00.1" in result["msg"]
     assert host.driver("0000:0c:00.0") == "nvidia"
 
 

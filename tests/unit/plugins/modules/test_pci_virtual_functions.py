@@ -106,7 +106,7 @@ def test_those_that_the_host_uses_stay(host):
 
 def test_those_that_somebody_else_made_stay(host):
     host.write(ADDRESS, "sriov_numvfs", "1")
-    assert host(WANTED)["msg"] == f"somebody else made 1 virtual functions of {ADDRESS} already."
+    assert host(WANTED)["msg"] == f"{ADDRESS} has 1 virtual functions already, made by other means."
     assert host()["changed"] is False and host.events == [] and host.rules() == ""
 
 

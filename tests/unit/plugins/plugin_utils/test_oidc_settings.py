@@ -48,7 +48,7 @@ BAD_PROVIDERS = [
     ({"issuer": None}, "has no issuer"),
     ({"issuer": "https://iam.example.org/' || true"}, "no https address"),
     ({"bearer": "none"}, "has bearer: none"),
-    ({"bearer": "jwt"}, "it is none, local or introspection"),
+    ({"bearer": "jwt"}, "use none, local or introspection"),
     ({"client_secret_file": None}, "has no client_secret_file"),
     ({"client_id": "a b"}, "client_id has characters"),
     ({"scopes": ["email"]}, "lacks openid"),

@@ -239,7 +239,7 @@ def test_an_override_that_somebody_made(plan_of):
     def change(facts):
         function(facts, "0000:0c:00.1").update(driver_override="pci-stub")
 
-    assert "somebody gave 0000:0c:00.1 the driver pci-stub" in refused(plan_of(SERVER, ["rtx3090"], change))
+    assert "an administrator gave 0000:0c:00.1 the driver pci-stub" in refused(plan_of(SERVER, ["rtx3090"], change))
 
 
 def test_a_gpu_that_is_divided(plan_of):

@@ -183,7 +183,7 @@ class TestQuota:
         assert "has no quota on PCI devices" in call(opennebula_gpu_quota, server=old, group="users", limit=4)["msg"]
         assert 'QUOTA_VM_ATTRIBUTE = "GPU"' in call(opennebula_gpu_quota, server=old, group="users", limit=4, counted_as="GPU")["msg"]
         assert "has no user bob" in call(opennebula_gpu_quota, user="bob", limit=4)["msg"]
-        assert "is none" in call(opennebula_gpu_quota, user="bob", limit=-3)["msg"]
+        assert "is wrong" in call(opennebula_gpu_quota, user="bob", limit=-3)["msg"]
 
 
 class TestConnection:
