@@ -9,8 +9,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 help: ## This list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
-demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a user's job on it; OIDC=1 adds jobs by token; KUBERNETES=1: a Kubernetes cluster instead
-	$(toolchain) OIDC=$(OIDC) KUBERNETES=$(KUBERNETES) scripts/demo
+demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a user's job on it; OIDC=1 adds jobs by token; KUBERNETES=1, OPENSTACK=1: a Kubernetes cluster, an OpenStack cloud instead
+	$(toolchain) OIDC=$(OIDC) KUBERNETES=$(KUBERNETES) OPENSTACK=$(OPENSTACK) scripts/demo
 
 down: ## Remove what the demo made
 	@scripts/down

@@ -54,6 +54,8 @@ def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
             "ProxyRequests Off",
             "AllowEncodedSlashes NoDecode",
             "LimitRequestFieldSize 16380",
+            # Clients that wait for a server ask every 5 s, which is Apache's own default: then some requests met a connection that was just closed.
+            "KeepAliveTimeout 65",
             *unset(forged),
             # The APIs name themselves in their answers.
             'RequestHeader set X-Forwarded-Proto "https"',

@@ -1,11 +1,8 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who asks the cloud, when it has an image to start."""
+"""Who asks the cloud."""
 
 from __future__ import annotations
-
-import base64
-from pathlib import Path
 
 import attack_counts
 import pytest
@@ -19,20 +16,7 @@ Cluster.limit = 1500
 
 @pytest.fixture(scope="session")
 def admin(cluster: Cluster) -> Account:
-    script = base64.b64encode((Path(__file__).parent / "make_image").read_bytes()).decode()
-    cluster.out(
-        "ctl",
-        "[ -e /root/busybox.tar.gz ] || { { [ -e /bin/busybox ] || apt-get install --yes --quiet busybox-static; } >/dev/null 2>&1;"
-        f" echo {script} | base64 -d | sh -s /root/busybox.tar.gz; }}",
-    )
-    account = administrator(cluster)
-    account.ask("""
-        if not cloud.image.find_image("busybox"):
-            kind = dict(disk_format="raw", container_format="bare", visibility="public")
-            cloud.create_image("busybox", filename="/root/busybox.tar.gz", wait=True, **kind)
-        answer = True
-    """)
-    return account
+    return administrator(cluster)
 
 
 @pytest.fixture(scope="session")

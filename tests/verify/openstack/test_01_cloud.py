@@ -13,8 +13,8 @@ from local import ROOT, Cluster, changed
 from openstack_users import Account
 
 PLAYBOOK = "playbooks/openstack.yml"
-# Of the control plane, for other hosts: MariaDB, RabbitMQ, the APIs, and sshd of the test's host.
-OPEN = {22, 3306, 5000, 5671, 8774, 8778, 9292, 9696}
+# For other hosts: the APIs on ctl, MariaDB and RabbitMQ on data, and sshd of the tests' hosts.
+OPEN = {"ctl": {22, 5000, 8774, 8778, 9292, 9696}, "data": {22, 3306, 5671}}
 SECRETS = "/etc/deephdc/openstack/secrets"
 
 
@@ -34,9 +34,10 @@ def refused(account: Account, question: str) -> int:
 
 
 def test_only_what_speaks_tls_is_open(cluster: Cluster):
-    listed = cluster.out("ctl", "ss --listening --tcp --numeric --no-header | awk '{ print $4 }'").splitlines()
-    outside = {int(one.rpartition(":")[2]) for one in listed if not one.startswith(("127.", "[::1]"))}
-    assert outside <= OPEN and outside >= OPEN - {22}
+    for host, ports in OPEN.items():
+        listed = cluster.out(host, "ss --listening --tcp --numeric --no-header | awk '{ print $4 }'").splitlines()
+        outside = {int(one.rpartition(":")[2]) for one in listed if not one.startswith(("127.", "[::1]"))}
+        assert outside <= ports and outside >= ports - {22}, host
     for port in (5000, 9292, 8778, 8774, 9696):
         assert cluster.run("lxd1", f"curl --silent --max-time 5 http://ctl:{port}/ | grep -c version").stdout.strip() != "1", port
 
@@ -47,7 +48,7 @@ def test_the_database_refuses_a_password_in_the_clear(cluster: Cluster):
         f"secret = open('{SECRETS}/database_nova').read().strip()\n"
         "def tried(**more):\n"
         "    try:\n"
-        "        pymysql.connect(host='ctl', user='nova', password=secret, **more).close()\n"
+        "        pymysql.connect(host='data', user='nova', password=secret, **more).close()\n"
         "        return 'in'\n"
         "    except pymysql.err.OperationalError as error:\n"
         "        return str(error.args[0])\n"
@@ -58,9 +59,9 @@ def test_the_database_refuses_a_password_in_the_clear(cluster: Cluster):
 
 
 def test_rabbitmq_has_the_services_alone(cluster: Cluster):
-    accounts = cluster.out("ctl", "rabbitmqctl --quiet list_users | awk 'NR > 1 { print $1 }'").split()
+    accounts = cluster.out("data", "rabbitmqctl --quiet list_users | awk 'NR > 1 { print $1 }'").split()
     assert sorted(accounts) == ["neutron", "nova"]
-    assert cluster.run("ctl", "rabbitmqctl --quiet authenticate_user nova wrong").returncode != 0
+    assert cluster.run("data", "rabbitmqctl --quiet authenticate_user nova wrong").returncode != 0
 
 
 def test_no_secret_lies_open(cluster: Cluster):
@@ -68,7 +69,7 @@ def test_no_secret_lies_open(cluster: Cluster):
     found = cluster.out("ctl", f"cat {SECRETS}/*").split()
     assert len(found) == 13 and cluster.out("ctl", f"stat -c %a {SECRETS} {SECRETS}/*").split() == ["700", *["400"] * 13]
     pattern = "|".join(found)
-    for host in ("ctl", "lxd1"):
+    for host in ("ctl", "data", "lxd1"):
         cluster.out(host, f"install -m 600 /dev/null /run/pattern; cat > /run/pattern <<'X'\n{pattern}\nX")
         looked = (
             "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -cEf /run/pattern; "

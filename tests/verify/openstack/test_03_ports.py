@@ -12,6 +12,7 @@ from local import Cluster
 from openstack_users import Account
 
 HOST = "lxd1"
+OUTSIDE = "198.51.100.1"  # of a host outside of the cloud: the other end of a cable that ctl has in the network outside
 ELSEWHERE = "10.10.1.77"  # in both projects' networks, which have the same addresses
 
 
@@ -95,6 +96,28 @@ def test_a_server_cant_take_another_address(
         assert cluster.out("ctl", from_outside(space, address)) == "closed"
         cluster.out(HOST, f"lxc exec {name} -- ip link set eth0 address {mac}")
         cluster.until("ctl", from_outside(space, address), "open", seconds=20)
+    finally:
+        closed(ada, rule)
+
+
+def test_a_router_leads_out_and_a_floating_address_leads_in(
+    cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]
+) -> None:
+    name = lxd_name(admin, servers[0]["id"])
+    cluster.until(HOST, f"lxc exec {name} -- ping -c 1 -W 2 {OUTSIDE} >/dev/null && echo answers", "answers", seconds=30)
+    floating, address = ada.ask(f"""
+        port = next(iter(cloud.network.ports(device_id={servers[0]["id"]!r}))).id
+        outside = cloud.network.find_network("outside").id
+        made = cloud.network.create_ip(floating_network_id=outside, port_id=port)
+        answer = [made.id, made.floating_ip_address]
+    """)
+    from_there = f"timeout 2 bash -c '</dev/tcp/{address}/80' 2>/dev/null && echo open || echo closed"
+    assert address.startswith("198.51.100.") and cluster.out("ctl", from_there) == "closed"
+    rule = opened(ada, "tcp", 80)
+    try:
+        cluster.until("ctl", from_there, "open", seconds=60)
+        ada.ask(f"cloud.network.delete_ip({floating!r}); answer = True")
+        cluster.until("ctl", from_there, "closed", seconds=30)
     finally:
         closed(ada, rule)
 

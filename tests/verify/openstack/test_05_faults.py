@@ -29,9 +29,9 @@ def restarted(cluster: Cluster, admin: Account, host: str) -> None:
 @pytest.mark.parametrize("unit", ["mariadb", "rabbitmq-server"])
 def test_a_killed_daemon_comes_back_and_servers_can_be_made(cluster: Cluster, ada: Account, unit: str) -> None:
     process = f"systemctl show --property MainPID --value {unit}"
-    old = cluster.out("ctl", process)
-    cluster.out("ctl", f"systemctl kill --kill-who=main --signal=KILL {unit}")
-    cluster.until("ctl", f"[ $({process}) != {old} ] && systemctl is-active --quiet {unit} && echo runs", "runs", seconds=120)
+    old = cluster.out("data", process)
+    cluster.out("data", f"systemctl kill --kill-who=main --signal=KILL {unit}")
+    cluster.until("data", f"[ $({process}) != {old} ] && systemctl is-active --quiet {unit} && echo runs", "runs", seconds=120)
     seen: dict[str, Any] = {}
     deadline = time.monotonic() + 400
     while seen.get("status") != "ACTIVE" and time.monotonic() < deadline:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ PLAYBOOK = "playbooks/openstack.yml"
 HOST = "lxd1"
 SECRETS = "/etc/deephdc/openstack/secrets"
 CHANGED = ("database_nova", "messaging_nova", "account_nova", "account_admin")
-PORTS = {**dict.fromkeys((5000, 5671, 8774, 8778, 9292, 9696), ""), 3306: "-starttls mysql"}
+PORTS = {"ctl": {**dict.fromkeys((5000, 8774, 8778, 9292, 9696), "")}, "data": {5671: "", 3306: "-starttls mysql"}}
 
 
 def secrets(cluster: Cluster) -> dict[str, str]:
@@ -29,10 +30,13 @@ def main_process(cluster: Cluster) -> str:
     return cluster.out(HOST, "for name in $(lxc list --format csv --columns n); do lxc info $name | grep -i ^pid:; done")
 
 
-def serials(cluster: Cluster) -> dict[int, str]:
-    """The serial number of the certificate that each port shows to another host."""
-    words = "timeout 10 openssl s_client -connect ctl:{} {} </dev/null 2>/dev/null | openssl x509 -noout -serial"
-    return {port: cluster.out(HOST, words.format(port, more)).partition("=")[2] for port, more in PORTS.items()}
+def serials(cluster: Cluster) -> dict[str, set[str]]:
+    """The serial number of the certificate that each port shows to another host; one for each host, when all is well."""
+    words = "timeout 10 openssl s_client -connect {}:{} {} </dev/null 2>/dev/null | openssl x509 -noout -serial"
+    return {
+        host: {cluster.out(HOST, words.format(host, port, more)).partition("=")[2] for port, more in ports.items()}
+        for host, ports in PORTS.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +83,15 @@ def test_removed_secrets_are_made_again_and_everybody_has_them(cluster: Cluster,
     assert sorted(name for name in before if before[name] != after[name]) == sorted(CHANGED)
     serves(cluster, ada, server, process)
     for secret, good in ((before, False), (after, True)):
-        rabbit = cluster.run("ctl", f"rabbitmqctl --quiet authenticate_user nova {secret['messaging_nova']}")
+        rabbit = cluster.run("data", f"rabbitmqctl --quiet authenticate_user nova {secret['messaging_nova']}")
         assert (rabbit.returncode == 0) == good
         words = f"MYSQL_PWD={secret['database_nova']} mariadb --ssl-ca=/etc/deephdc/openstack/ca.pem"
-        words += " --host=ctl --user=nova --execute 'select 1' nova"
+        words += " --host=data --user=nova --execute 'select 1' nova"
         assert (cluster.run("ctl", words).returncode == 0) == good
         assert [enters(cluster, ada, name, secret[f"account_{name}"]) for name in ("nova", "admin")] == [good, good]
     # In no file of a host, and no process has it.
     pattern = "|".join(before[name] for name in CHANGED)
-    for host in ("ctl", HOST):
+    for host in ("ctl", "data", HOST):
         cluster.out(host, f"install -m 600 /dev/null /run/pattern; cat > /run/pattern <<'X'\n{pattern}\nX")
         looked = (
             "find /etc /var/lib/deephdc /var/lib/nova /var/lib/rabbitmq /opt /usr/local /run -xdev -type f ! -path /run/pattern -print0"
@@ -110,22 +114,26 @@ def test_a_certificate_that_does_not_fit_its_key_is_refused(cluster: Cluster) ->
     assert serials(cluster) == before
 
 
-def test_a_new_certificate_is_shown_at_each_port(cluster: Cluster, ada: Account, server: dict[str, Any]) -> None:
-    folder, before, process = cluster.secrets / "openstack", serials(cluster), main_process(cluster)
-    assert len(set(before.values())) == 1
-    # As a site renews it: where its inventory has the former one.
+def renewed(folder: Path, host: str) -> str:
+    """Sign a new certificate, where the inventory has the former one; returns its serial number."""
     done = subprocess.run(
-        "openssl req -newkey rsa:2048 -nodes -subj /CN=ctl -keyout new.key -out new.csr && "
-        "openssl x509 -req -in new.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile ctl.ext -out new.crt && "
-        "mv new.key ctl.key && mv new.crt ctl.crt && openssl x509 -in ctl.crt -noout -serial",
+        f"openssl req -newkey rsa:2048 -nodes -subj /CN={host} -keyout new.key -out new.csr && "
+        f"openssl x509 -req -in new.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile {host}.ext -out new.crt && "
+        f"mv new.key {host}.key && mv new.crt {host}.crt && openssl x509 -in {host}.crt -noout -serial",
         cwd=folder,
         shell=True,
         check=True,
         capture_output=True,
         text=True,
     )
-    serial = done.stdout.strip().rpartition("=")[2]
+    return done.stdout.strip().rpartition("=")[2]
+
+
+def test_a_new_certificate_is_shown_at_each_port(cluster: Cluster, ada: Account, server: dict[str, Any]) -> None:
+    folder, before, process = cluster.secrets / "openstack", serials(cluster), main_process(cluster)
+    assert [len(seen) for seen in before.values()] == [1, 1]
+    after = {host: {renewed(folder, host)} for host in PORTS}
     cluster.playbook(PLAYBOOK)
-    assert serials(cluster) == dict.fromkeys(PORTS, serial) and serial not in before.values()
+    assert serials(cluster) == after and not any(after[host] & before[host] for host in PORTS)
     serves(cluster, ada, server, process)
     assert changed(cluster.playbook(PLAYBOOK)) == []

@@ -27,7 +27,7 @@ ACCEPT = {"openstack_cloud_accept_hardware": [HOST]}
 
 
 def inventory(cluster: Cluster, allotment: dict[str, list[str]]) -> dict[str, Any]:
-    """A second inventory: ctl is SLURM's controller, too, and lxd1 its node."""
+    """A second inventory: ctl is SLURM's controller, too, lxd1 its node, and the database is on the host that has the cloud's."""
     own = {"accelerator_allotment": {name: {"devices": devices} for name, devices in allotment.items()}} if allotment else {}
     more = {
         "all": {
@@ -38,7 +38,7 @@ def inventory(cluster: Cluster, allotment: dict[str, list[str]]) -> dict[str, An
             },
             "children": {
                 "slurm_controllers": {"hosts": {"ctl": {}}},
-                "slurm_databases": {"hosts": {"ctl": {}}},
+                "slurm_databases": {"hosts": {"data": {}}},
                 "slurm_nodes": {"hosts": {HOST: own}, "vars": {"slurm_cluster_device_root": "/var/lib/gpu_simulator"}},
             },
         }
