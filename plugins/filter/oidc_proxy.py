@@ -52,7 +52,9 @@ def oidc_proxy_secret_files(
 ) -> list[dict[str, t.Any]]:
     secret = base64.b64decode(master)
     if len(secret) < 32 and not predict:
-        raise ValueError(f"The front's own secret {oidc_plan.STATE}/master.key is too short: remove it, then run again; users log in again.")
+        raise ValueError(
+            f"The front's own secret {oidc_plan.STATE}/master.key is too short: remove it, then run again; users log in again."
+        )
     return oidc_plan.secret_files(typed(settings), secret, texts)
 
 

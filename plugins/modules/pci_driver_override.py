@@ -159,7 +159,8 @@ def check(functions: list[dict], driver: str, saved: dict[str, str], ours: dict[
             )
         if saved.get(address, driver) != driver and address not in ours:
             raise Refused(
-                f"an administrator chose the driver {saved[address]} for {address}; take that back first (driverctl unset-override {address})"
+                f"an administrator chose the driver {saved[address]} for {address};"
+                f" take that back first (driverctl unset-override {address})"
             )
 
 

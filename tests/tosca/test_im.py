@@ -131,15 +131,28 @@ def test_masters_agents_and_balancers_are_pools(name: str, pools: list[str]) -> 
     assert "deploy lb_server 2" in text and ("deploy master_server 2" in text) == ("master" in pools)
 
 
-@pytest.mark.parametrize("name", ["batch_job", "deepaas"])
-def test_a_job_comes_after_its_cluster(name: str) -> None:
-    text = radl(local(TEMPLATE[name]))
-    assert (
-        "system fe_server configure front_end_fe_server_conf step 2" in text
-        and "system fe_server configure job_fe_server_conf step 3" in text
-    )
-    inputs = play(text, "job_fe_server_conf")["vars"]
+def after_its_cluster(template: dict[str, Any], node: str) -> dict[str, Any]:
+    """The inputs of what runs on a cluster, which comes in the step after it."""
+    text = radl(template)
+    assert "system fe_server configure front_end_fe_server_conf step 2" in text
+    assert f"system fe_server configure {node}_fe_server_conf step 3" in text
+    return dict(play(text, f"{node}_fe_server_conf")["vars"])
+
+
+def test_a_job_comes_after_its_cluster() -> None:
+    inputs = after_its_cluster(local(TEMPLATE["batch_job"]), "job")
     assert inputs["job_gpus"] == 1 and inputs["job_user"] == "ada" and inputs["job_executable"]
+
+
+@pytest.mark.parametrize(("name", "manager"), [("deepaas", "slurm"), ("kubernetes_cluster", "kubernetes"), ("mesos_cluster", "marathon")])
+def test_one_application_comes_after_each_kind_of_cluster(name: str, manager: str) -> None:
+    template = local(TEMPLATE[name])
+    node = local(TEMPLATE["deepaas"])["topology_template"]["node_templates"]["deepaas"]
+    node["properties"] = {"manager": manager, "user": "ada", "image": "deephdc/model:1", "port": 30500}
+    template["topology_template"]["node_templates"]["deepaas"] = node
+    inputs = after_its_cluster(template, "deepaas")
+    assert (inputs["application_manager"], inputs["application_port"], inputs["application_gpus"]) == (manager, 30500, 1)
+    assert inputs["application_command"] == ["deepaas-run"]
 
 
 def unknown_property(template: dict[str, Any]) -> str:

@@ -98,6 +98,27 @@ def test_workers_that_are_drained_no_more_are_resumed(handed):
     assert handed("slurm", {**SLURM, "cluster_reasons": {"stdout_lines": ["new fan"]}})["playbooks"] == ["slurm"]
 
 
+@pytest.mark.parametrize(
+    ("manager", "image", "playbooks", "groups"),
+    [
+        ("slurm", "", ["deepaas"], ["slurm_controllers", "slurm_databases", "slurm_logins", "slurm_nodes"]),
+        ("slurm", "a:1", ["job_containers", "deepaas"], ["slurm_controllers", "slurm_databases", "slurm_logins", "slurm_nodes"]),
+        ("kubernetes", "a:1", ["deepaas"], ["kubernetes_control_plane", "kubernetes_workers"]),
+        ("marathon", "", ["deepaas"], ["marathon_lb", "mesos_agents", "mesos_masters"]),
+    ],
+)
+def test_one_application_for_each_manager(handed, manager, image, playbooks, groups):
+    inputs = {"name": "deepaas", "user": "ada", "namespace": "default", "command": ["deepaas-run"], "port": 30500, "gpus": 1, "cpus": 1}
+    inputs |= {"memory": 1024, "wall_clock": "24:00:00", "workers": [["10.0.0.3"]], "balancers": [["10.0.0.6"]]}
+    inputs |= {"manager": manager, "image": image}
+    made = handed("deepaas", {f"application_{name}": value for name, value in inputs.items()})
+    assert made["playbooks"] == playbooks and sorted(members(made)) == groups
+    assert made["variables"]["deepaas_manager"] == manager and int(made["variables"]["deepaas_port"]) == 30500
+    # The secret that the cluster's own artifact made.
+    assert made["secrets"] == ({"mesos_cluster_secrets": ["marathon_http"]} if manager == "marathon" else {})
+    assert made["collections"] == ({"kubernetes.core": "5.0.0"} if manager == "kubernetes" else {})
+
+
 def test_a_worker_is_drained_by_its_own_address(handed):
     inputs = {"drain_front_end": "10.0.0.2", "drain_worker": "10.0.0.3", "drain_wait": 60}
     # As xOpera calls its host.

@@ -171,11 +171,13 @@ class Manager:
         inputs: Mapping[str, Any],
         properties: Mapping[str, Mapping[str, Any]] | None = None,
         kinds: Mapping[str, str] | None = None,
+        application: Mapping[str, Any] | None = None,
     ) -> Path:
         """A template as a user fills it in, with images of this cloud, and types and artifacts of the working tree.
 
         :param properties: further properties of nodes, which no input sets.
         :param kinds: other types of nodes.
+        :param application: properties of the node of DEEPaaS, which is that of its template, on this cluster.
         """
         types = (ROOT / "tosca/types/deephdc.yaml").read_text(encoding="utf-8")
         path = self.folder / "types.yaml"
@@ -184,6 +186,12 @@ class Manager:
         template["imports"] = [{"deephdc_types": str(path)}]
         template["repositories"]["deephdc_artifacts"]["url"] = f"file://{ROOT}/tosca/artifacts/"
         topology = template["topology_template"]
+        if application:
+            nodes = topology["node_templates"]
+            there = yaml.safe_load((ROOT / "tosca/templates/deepaas.yaml").read_text(encoding="utf-8"))
+            nodes["deepaas"] = there["topology_template"]["node_templates"]["deepaas"]
+            hosts = {key: value for key, value in nodes["front_end"]["properties"].items() if key in ("wn_ips", "balancer_ips")}
+            nodes["deepaas"]["properties"] = {**hosts, **application}
         for key, value in inputs.items():
             topology["inputs"][key]["default"] = value
         for node, one in topology["node_templates"].items():

@@ -30,7 +30,9 @@ def _element(name: str, value: Any) -> str:
     if isinstance(value, list):
         return "".join(_element(name, item) for item in value)
     if not NAME.match(name):
-        raise ValueError("The attribute {0} has a wrong name: names are letters, digits and '_', beginning with a letter or '_'.".format(name))
+        raise ValueError(
+            "The attribute {0} has a wrong name: names are letters, digits and '_', beginning with a letter or '_'.".format(name)
+        )
     inside = "".join(_element(*item) for item in sorted(value.items())) if isinstance(value, dict) else escape(value)
     return "<{0}>{1}</{0}>".format(name, inside)
 

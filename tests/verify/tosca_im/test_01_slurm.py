@@ -156,7 +156,6 @@ def test_the_model_serves_predictions_with_its_gpu(cluster: Cluster, deployment:
     said = prediction(cluster, worker, words.split()[-1])
     assert said["status"] == "OK"
     assert sorted(said["predictions"].values()) == ["No such device or address", "Operation not permitted"]
-    cluster.out(FRONT, "scancel --name=deepaas")
 
 
 def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
@@ -169,8 +168,12 @@ def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, de
     assert sorted(said) == ["No such device or address", "Operation not permitted", "gpuwn-3"]
     assert cluster.out(FRONT, "squeue --noheader --name=through --format=%T") == "RUNNING"
     cluster.out(FRONT, "scancel --name=through")
-    # The manager called the artifact of the model's job again, which submitted no second one.
+    # The manager called the artifact of the model again, which submitted no second job.
     assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
+    # The template has it no more.
+    deployment.name = "slurm_cluster"
+    deployment.inputs = {name: value for name, value in deployment.inputs.items() if not name.startswith("deepaas_")}
+    cluster.out(FRONT, "scancel --name=deepaas")
 
 
 def test_a_command_on_the_front_end_drains_a_worker(cluster: Cluster, deployment: Deployment) -> None:

@@ -16,6 +16,7 @@ from local import Cluster
 from mesos_site import Answer, app, ask, until
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
+PROPERTIES = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
 # The manager counts the machines of a deployment, whatever they are.
 FRONT, AGENT, BALANCER = "mesosserver", "gpuwn-2", "lb-1"
 # Prints whether each device opens: one without a driver says ENXIO to whom it opens for, and EPERM to all others.
@@ -44,8 +45,7 @@ def inputs(manager: Manager) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def deployment(manager: Manager) -> str:
     """The manager's number of the deployment, which the first test waits for."""
-    template = manager.template("mesos_cluster", inputs(manager), {"gpu_wn_node": {"device_root": DEVICE_ROOT}})
-    return manager.create(template)
+    return manager.create(manager.template("mesos_cluster", inputs(manager), PROPERTIES))
 
 
 def secrets(cluster: Cluster) -> dict[str, str]:
@@ -98,6 +98,22 @@ def test_a_reconfiguration_leaves_tasks_and_certificates(cluster: Cluster, manag
     assert there() == before and len(before[0]) == 1
     assert marathon(cluster, "/v2/apps/web", None, "DELETE").status == 200
     until(lambda: marathon(cluster, "/v2/apps/web/tasks").status, lambda status: status == 404)
+
+
+def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Manager, deployment: str) -> None:
+    """The node of deepaas.yaml, in the template of Mesos: DEEPaaS as an application of Marathon, reached through the balancer."""
+    model = {"manager": "marathon", "user": "ada", "port": 10500, "gpus": 1}
+    versions = []
+    for _time in range(2):  # The second time nothing changes.
+        manager.ask("reconfigure", deployment, str(manager.template("mesos_cluster", inputs(manager), PROPERTIES, application=model)))
+        manager.wait(deployment)
+        said = cluster.out(
+            FRONT, f"curl --silent --fail --max-time 30 --request POST http://{BALANCER}:10500/v2/models/gpu-opener/predict/"
+        )
+        assert sorted(json.loads(said)["predictions"].values()) == ["No such device or address", "Operation not permitted"]
+        versions.append(marathon(cluster, "/v2/apps/deepaas").content["app"]["version"])
+    assert versions[0] == versions[1]
+    assert marathon(cluster, "/v2/apps/deepaas", None, "DELETE").status == 200
 
 
 def test_secrets_are_roots_own_and_in_no_log(cluster: Cluster, manager: Manager, deployment: str) -> None:
