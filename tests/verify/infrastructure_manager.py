@@ -26,6 +26,8 @@ PYTHON = ROOT / ".cache/tosca-server"
 COLLECTION = "/opt/deephdc-accelerators-0.1.0.tar.gz"
 # Where the manager installs collections on a front end.
 DEPENDENCIES = "/var/tmp/ansible/ansible_collections"
+# The scenario's host with an identity provider, which is no machine of the cloud.
+PROVIDER = "iam1"
 # Of the manager's user; a text that stands nowhere else, so that tests can look for it.
 PASSWORD = "kept-from-users"
 # Where the manager reads its settings: beside its package.
@@ -234,7 +236,7 @@ class Manager:
         """Names of the machines in the cloud."""
         names = docker("ps", "--all", "--filter", f"label=deephdc.accelerators={self.cluster.label}", "--format", "{{.Names}}").split()
         ours = {name.removeprefix(f"{self.cluster.label}-") for name in names}
-        return ours - set(self.images)
+        return ours - {*self.images, PROVIDER}
 
     def until_machines(self, wanted: set[str], seconds: float = 120) -> None:
         """Wait until these are the machines in the cloud."""
@@ -254,6 +256,47 @@ class Manager:
                 docker("network", "rm", network)
         for tag in (self.snapshot, *self.images.values()):
             subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+@contextlib.contextmanager
+def provider_reached(manager: Manager) -> Iterator[None]:
+    """The machines of the cloud reach the identity provider, as those of a real one reach the internet."""
+    label = manager.cluster.label
+    networks: list[str] = []
+    deadline = time.monotonic() + 120
+    while not networks:
+        # A new deployment has none yet.
+        assert time.monotonic() < deadline, "the manager has made no network"
+        time.sleep(0.5)
+        listed = docker("network", "ls", "--filter", f"label=deephdc.accelerators={label}", "--format", "{{.Name}}").split()
+        networks = [name for name in listed if name.startswith("im_")]
+    for name in networks:
+        docker("network", "connect", "--alias", "iam.site.test", name, f"{label}-{PROVIDER}")
+    try:
+        yield
+    finally:
+        # Else the manager could not remove them.
+        for name in networks:
+            docker("network", "disconnect", name, f"{label}-{PROVIDER}")
+
+
+def token(manager: Manager, user: str, audience: str, *scopes: str) -> str:
+    """A token that a user got by signing in at the provider."""
+    words = ["python3", "/opt/test/login.py", "token", user, audience, *scopes]
+    return docker("exec", "--env", "SSL_CERT_FILE=/etc/idp/ca.pem", f"{manager.cluster.label}-{PROVIDER}", *words)
+
+
+def through_front(manager: Manager, front_end: str, server_name: str, path: str, token: str = "", body: str = "") -> tuple[int, str]:
+    """Status and text of a POST to the front on a front end; without a token for a user who has none."""
+    header = f'header = "Authorization: Bearer {token}"' if token else ""
+    sent = f"--header 'Content-Type: application/json' --data '{body}'" if body else "--request POST"
+    said = manager.cluster.out(
+        front_end,
+        f"curl --silent --max-time 60 --cacert /etc/deephdc/oidc_proxy/ca.pem --resolve {server_name}:443:127.0.0.1 {sent}"
+        f" --write-out '\\n%{{http_code}}' --config - https://{server_name}{path} <<'X'\n{header}\nX",
+    )
+    text, _line, status = said.rpartition("\n")
+    return int(status), text
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import json
 from typing import Any
 
 import pytest
-from infrastructure_manager import Manager
+from infrastructure_manager import Manager, provider_reached, through_front, token
 from local import Cluster
 from mesos_site import Answer, app, ask, until
 
@@ -21,6 +21,7 @@ PROPERTIES = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
 FRONT, AGENT, BALANCER = "mesosserver", "gpuwn-2", "lb-1"
 # Prints whether each device opens: one without a driver says ENXIO to whom it opens for, and EPERM to all others.
 LOOK = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: //"; done'
+SITE = "front.site.test"
 SECRETS = "/etc/deephdc/tosca_secrets.json"
 AUTHORITY = "/etc/deephdc/tosca_authority"
 
@@ -101,17 +102,25 @@ def test_a_reconfiguration_leaves_tasks_and_certificates(cluster: Cluster, manag
 
 
 def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Manager, deployment: str) -> None:
-    """The node of deepaas.yaml, in the template of Mesos: DEEPaaS as an application of Marathon, reached through the balancer."""
+    """The node of deepaas.yaml, in the template of Mesos: DEEPaaS as an application of Marathon behind the balancer, and a front by token."""
     model = {"manager": "marathon", "user": "ada", "port": 10500, "gpus": 1}
+    front = {"issuer": "https://iam.site.test", "server_name": SITE, "audience": f"https://{SITE}/deepaas", "groups": ["gpu"]}
+    path = "/v2/models/gpu-opener/predict/"
     versions = []
-    for _time in range(2):  # The second time nothing changes.
-        manager.ask("reconfigure", deployment, str(manager.template("mesos_cluster", inputs(manager), PROPERTIES, application=model)))
-        manager.wait(deployment)
-        said = cluster.out(
-            FRONT, f"curl --silent --fail --max-time 30 --request POST http://{BALANCER}:10500/v2/models/gpu-opener/predict/"
-        )
-        assert sorted(json.loads(said)["predictions"].values()) == ["No such device or address", "Operation not permitted"]
-        versions.append(marathon(cluster, "/v2/apps/deepaas").content["app"]["version"])
+    with provider_reached(manager):
+        for application in (model, model | front):  # The second time the application does not change.
+            manager.ask(
+                "reconfigure", deployment, str(manager.template("mesos_cluster", inputs(manager), PROPERTIES, application=application))
+            )
+            manager.wait(deployment)
+            said = cluster.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{BALANCER}:10500{path}")
+            assert sorted(json.loads(said)["predictions"].values()) == ["No such device or address", "Operation not permitted"]
+            versions.append(marathon(cluster, "/v2/apps/deepaas").content["app"]["version"])
+        status, text = through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "alice", front["audience"]))
+        assert (status, sorted(json.loads(text)["predictions"].values())) == (200, ["No such device or address", "Operation not permitted"])
+        assert through_front(manager, FRONT, SITE, f"/deepaas{path}")[0] == 401
+        assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "bob", front["audience"]))[0] == 403
+        assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "alice", f"https://{SITE}/other"))[0] == 401
     assert versions[0] == versions[1]
     assert marathon(cluster, "/v2/apps/deepaas", None, "DELETE").status == 200
 
