@@ -102,7 +102,7 @@ def test_a_reconfiguration_leaves_tasks_and_certificates(cluster: Cluster, manag
 
 
 def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Manager, deployment: str) -> None:
-    """The node of deepaas.yaml, in the template of Mesos: DEEPaaS as an application of Marathon behind the balancer, and a front by token."""
+    """The node of deepaas.yaml in the template of Mesos: an application of Marathon behind the balancer, then behind a front by token."""
     model = {"manager": "marathon", "user": "ada", "port": 10500, "gpus": 1}
     front = {"issuer": "https://iam.site.test", "server_name": SITE, "audience": f"https://{SITE}/deepaas", "groups": ["gpu"]}
     path = "/v2/models/gpu-opener/predict/"
