@@ -17,14 +17,16 @@ JOBS = "/slurm/v1/jobs"
 
 def test_a_token_starts_a_job_on_a_deployed_cluster(cluster: Cluster, manager: Manager) -> None:
     inputs = {
-        "wn_num": 0, "gpu_num": 2, "gpu_vendor": "NVIDIA", "gpu_model": "A100", "slurm_users": [{"os_user_name": "ada"}],
+        "wn_num": 0,
+        "gpu_num": 2,
+        "gpu_vendor": "NVIDIA",
+        "gpu_model": "A100",
+        "slurm_users": [{"os_user_name": "ada"}],
         "slurm_settings": f"slurm_cluster_device_root: {DEVICE_ROOT}\n",
-
-            "oidc_server_name": SITE,
-            "oidc_issuer": "https://iam.site.test",
-            "oidc_audience": f"https://{SITE}",
-            "oidc_scopes": ["api:read"]
-        ,
+        "oidc_server_name": SITE,
+        "oidc_issuer": "https://iam.site.test",
+        "oidc_audience": f"https://{SITE}",
+        "oidc_scopes": ["api:read"],
         "oidc_accounts": [{"subject": ALICE, "account": "ada"}],
     }
     deployment = manager.create(manager.template("slurm_gateway", inputs, {"gpu_wn_node": {"device_root": DEVICE_ROOT}}))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,8 @@ from local import ROOT
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 # The manager counts the machines of a deployment, whatever they are.
 FRONT, WORKER = "kubeserver", "gpuwn-1"
+# Of tests/tosca/model_image.py.
+MODEL = "docker.io/library/model:1"
 # What the scenario kubernetes has of settings as its hosts are containers and there is no registry.
 LOCAL = (
     *("kubernetes_packages_repository", "kubernetes_cluster_image_pull_policy", "containerd_restrict_oom_score_adj", "containerd_archives"),
@@ -32,14 +35,20 @@ def settings(site: Site) -> dict[str, Any]:
     inventory = (ROOT / "extensions/molecule/kubernetes/inventory/hosts.yml").read_text(encoding="utf-8")
     given = {name: yaml.safe_load(inventory)["all"]["vars"][name] for name in LOCAL}
     given["kubernetes_packages_repository"]["key"] = (site.secrets / "kubernetes.asc").read_text(encoding="utf-8")
+    given["containerd_archives"].append({"path": "/srv/kubernetes/images/model.tar", "names": [MODEL]})
     return {**given, "kubernetes_node_device_root": DEVICE_ROOT}
+
+
+def template(site: Site, manager: Manager, **application: Any) -> str:
+    inputs = {"wn_num": 0, "gpu_num": 2, "gpu_vendor": "NVIDIA", "gpu_model": "A100", "kube_settings": json.dumps(settings(site), indent=1)}
+    properties = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
+    return str(manager.template("kubernetes_cluster", inputs, properties, application=application))
 
 
 @pytest.fixture(scope="module")
 def deployment(site: Site, manager: Manager) -> str:
     """The manager's number of the deployment, which the first test waits for."""
-    inputs = {"wn_num": 0, "gpu_num": 2, "gpu_vendor": "NVIDIA", "gpu_model": "A100", "kube_settings": json.dumps(settings(site), indent=1)}
-    return manager.create(manager.template("kubernetes_cluster", inputs, {"gpu_wn_node": {"device_root": DEVICE_ROOT}}))
+    return manager.create(Path(template(site, manager)))
 
 
 def test_it_is_deployed(site: Site, manager: Manager, deployment: str) -> None:
@@ -77,6 +86,21 @@ def test_a_reconfiguration_leaves_pods(site: Site, manager: Manager, deployment:
     manager.wait(deployment)
     status = site.get("pod first")["status"]
     assert (status["phase"], status["containerStatuses"][0]["containerID"]) == ("Running", before)
+
+
+def test_a_model_serves_predictions_with_its_gpu(site: Site, manager: Manager, deployment: str) -> None:
+    """The node of deepaas.yaml in the template of Kubernetes; the other GPU is the first pod's."""
+    given = template(site, manager, manager="kubernetes", image=MODEL, port=30500, gpus=1)
+    pods = []
+    for _time in range(2):  # The second time nothing changes.
+        manager.ask("reconfigure", deployment, given)
+        manager.wait(deployment)
+        said = site.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{WORKER}:30500/v2/models/gpu-opener/predict/")
+        other = device_of(site, "first")[1]
+        assert json.loads(said)["predictions"] == {f"nvidia{1 - int(other)}": "No such device or address"}
+        pods.append([pod["metadata"]["uid"] for pod in site.get("pods --selector=app=deepaas")["items"]])
+    assert pods[0] == pods[1] and len(pods[0]) == 1
+    site.out(FRONT, "kubectl --kubeconfig /etc/kubernetes/admin.conf delete deployment,service deepaas")
 
 
 def test_what_lets_hosts_join_is_in_no_log(site: Site, manager: Manager, deployment: str) -> None:
