@@ -95,7 +95,7 @@ def choose(layouts: t.Sequence[t.Mapping[str, t.Any]], accelerators: t.Sequence[
 
 def _misspelt(layout: Layout) -> list[str]:
     errors = [
-        f"nvidia_driver_mig has the instances {name}: {count}; write a profile such as 1g.10gb and the number of its instances."
+        f"nvidia_driver_mig has the instances {name}: {count}; write a profile such as 1g.10gb and how many there shall be."
         for name, count in layout.instances.items()
         if not ((as_number(count) or 0) > 0 and _NAME.match(str(name)))
     ]
