@@ -54,7 +54,7 @@ def virtual_host(service: Service, plan: t.Mapping[str, t.Any]) -> list[str]:
             "ProxyRequests Off",
             "AllowEncodedSlashes NoDecode",
             "LimitRequestFieldSize 16380",
-            # Clients that wait for a server ask every 5 s. By default Apache closes a connection after so many, and some requests were lost.
+            # Clients that wait for a server ask every 5 s, when Apache closes a connection by default, and some requests were lost.
             "KeepAliveTimeout 65",
             *unset(forged),
             # The APIs name themselves in their answers.

@@ -46,7 +46,24 @@ def errors(cloud: t.Mapping[str, t.Any], site: Site) -> list[Finding]:
                 f"{PREFIX}accept_hardware names {', '.join(strange)}, which is not in {COMPUTE}", "name compute hosts as the inventory does"
             )
         )
-    return found
+    return [*found, *_without_cable(cloud, site)]
+
+
+def _without_cable(cloud: t.Mapping[str, t.Any], site: Site) -> t.Iterator[Finding]:
+    """Networks that servers are directly in, on compute hosts that are not."""
+    for network in cloud["networks"] if isinstance(cloud["networks"], list) else []:
+        network = network if isinstance(network, t.Mapping) else {}
+        name = network.get("physical_network")
+        if name and not network.get("external"):
+            for host in site.groups.get(COMPUTE) or []:
+                own = site.hostvars[host].get("nova_lxd_physical_networks")
+                if name not in (own if isinstance(own, t.Mapping) else {}):
+                    yield wrong(
+                        f"{PREFIX}networks: servers are in the physical network {shown(name)} by {shown(network.get('name'))},"
+                        f" and {host} is not",
+                        "name its interface in nova_lxd_physical_networks, or make the network external",
+                        host,
+                    )
 
 
 def _host_errors(host: str, own: t.Mapping[str, t.Any]) -> list[Finding]:

@@ -130,7 +130,9 @@ def test_the_client_on_the_command_line_needs_no_secret_in_a_file(cluster: Clust
     }
     cluster.out("ctl", f"mkdir -p /root/user; cat > /root/user/clouds.yaml <<'END'\n{json.dumps({'clouds': {'site': clouds}})}\nEND")
     words = "cd /root/user; OS_CLOUD=site openstack"
-    said = cluster.out("ctl", f"export OS_ACCESS_TOKEN={provider.token('alice')}; {words} network list --internal --format value --column Name")
+    said = cluster.out(
+        "ctl", f"export OS_ACCESS_TOKEN={provider.token('alice')}; {words} network list --internal --format value --column Name"
+    )
     assert said == "physics"
     assert cluster.run("ctl", f"export OS_ACCESS_TOKEN={provider.token('mallory')}; {words} network list").returncode != 0
 

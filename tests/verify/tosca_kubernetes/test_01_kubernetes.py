@@ -98,7 +98,7 @@ def test_a_model_serves_predictions_with_its_gpu(site: Site, manager: Manager, d
         said = site.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{WORKER}:30500/v2/models/gpu-opener/predict/")
         other = device_of(site, "first")[1]
         assert json.loads(said)["predictions"] == {f"nvidia{1 - int(other)}": "No such device or address"}
-        pods.append([pod["metadata"]["uid"] for pod in site.get("pods --selector=app=deepaas")["items"]])
+        pods.append([pod["metadata"]["uid"] for pod in site.get("pods --selector=accelerators.deephdc.org/application=deepaas")["items"]])
     assert pods[0] == pods[1] and len(pods[0]) == 1
     site.out(FRONT, "kubectl --kubeconfig /etc/kubernetes/admin.conf delete deployment,service deepaas")
 

@@ -118,6 +118,19 @@ def test_what_is_wrong_is_said_in_one_sentence(given: Site, sentence: str) -> No
     assert manager.plan(given)["errors"]
 
 
+def test_servers_are_in_a_physical_network_only_where_their_host_is() -> None:
+    inside = {"networks": [{"name": "lab", "cidr": "192.0.2.0/24", "physical_network": "lab"}], "physical_networks": {"lab": "eth1"}}
+    (said,) = manager.check(site(**inside))
+    assert str(said) == (
+        "openstack_cloud_networks: servers are in the physical network 'lab' by 'lab', and gpu1 is not: "
+        "name its interface in nova_lxd_physical_networks, or make the network external."
+    )
+    there = {**hostvars(gpu(1)), "gpu1": {**hostvars(gpu(1))["gpu1"], "nova_lxd_physical_networks": {"lab": "eth1"}}}
+    assert manager.check(site(there, **inside)) == []
+    outside = {"networks": [{**inside["networks"][0], "external": True}], "physical_networks": {"lab": "eth1"}}
+    assert manager.check(site(**outside)) == []
+
+
 def test_a_host_without_facts_or_of_another_release_is_refused() -> None:
     variables = hostvars(gpu(1))
     variables["ctl"]["ansible_facts"] = {}
