@@ -63,7 +63,7 @@ def test_every_file_that_hosts_and_tests_are_made_of_is_an_input():
         ("roles/slurm_zabbix/files/slurm_zabbix.py", {"slurm_services", "slurm_uninstall"}),
         (
             "tests/stand_ins/oidc/package-lock.json",
-            {"mesos_front", "oidc_hostile", "oidc_proxy", "openstack", "tosca_kubernetes", *KUBERNETES},
+            {"mesos_front", "oidc_hostile", "oidc_proxy", "openstack", "tosca_im", "tosca_kubernetes", "tosca_mesos", *KUBERNETES},
         ),
         ("tests/stand_ins/mesos/master.py", {"mesos", "mesos_day2", "mesos_front", "tosca_mesos"}),
         ("plugins/filter/opennebula.py", {"opennebula"}),
