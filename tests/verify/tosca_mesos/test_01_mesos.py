@@ -120,7 +120,7 @@ def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Mana
         assert (status, sorted(json.loads(text)["predictions"].values())) == (200, ["No such device or address", "Operation not permitted"])
         assert through_front(manager, FRONT, SITE, f"/deepaas{path}")[0] == 401
         assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "bob", front["audience"]))[0] == 403
-        assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "alice", f"https://{SITE}/other"))[0] == 401
+        assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "alice", f"https://{SITE}/other"))[0] == 403
     assert versions[0] == versions[1]
     assert marathon(cluster, "/v2/apps/deepaas", None, "DELETE").status == 200
 
