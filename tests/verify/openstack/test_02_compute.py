@@ -181,6 +181,8 @@ def test_a_lost_gpu_is_reserved_and_its_owner_informed(
             answer = shown(settled({server!r}))
         """)
         assert files(cluster, instance(admin, server)), refused
+        # By the host's look, once a minute; Nova may have seen it before.
+        cluster.until(HOST, "cat /etc/nova/gpus.json", '"noticed": true', seconds=150)
         entry = next(one for one in json.loads(cluster.out(HOST, "cat /etc/nova/gpus.json"))["devices"] if one["id"] == address)
         assert entry["noticed"] is True
     finally:
