@@ -170,10 +170,8 @@ def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, de
     cluster.out(FRONT, "scancel --name=through")
     # The manager called the artifact of the model again, which submitted no second job.
     assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
-    # The template has it no more.
-    deployment.name = "slurm_cluster"
-    deployment.inputs = {name: value for name, value in deployment.inputs.items() if not name.startswith("deepaas_")}
-    cluster.out(FRONT, "scancel --name=deepaas")
+    # The next reconfiguration ends it.
+    deployment.inputs["deepaas_state"] = "absent"
 
 
 def test_a_command_on_the_front_end_drains_a_worker(cluster: Cluster, deployment: Deployment) -> None:
@@ -202,6 +200,8 @@ def test_a_worker_is_drained_before_it_is_removed(cluster: Cluster, manager: Man
     manager.wait(deployment.identifier)
     assert cluster.out("gpuwn-3", "cat /tmp/last.txt") == "done"
     assert cluster.out(FRONT, "sinfo --noheader --nodes=gpuwn-3 --format='%T %E'") == "drained leaves the deployment"
+    # The template of the model has it absent now.
+    assert cluster.out(FRONT, "squeue --noheader --name=deepaas") == ""
 
 
 def test_a_drained_worker_is_removed(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
