@@ -39,7 +39,7 @@ def settings(site: Site) -> dict[str, Any]:
     return {**given, "kubernetes_node_device_root": DEVICE_ROOT}
 
 
-def template(site: Site, manager: Manager, **application: Any) -> str:
+def template(site: Site, manager: Manager, application: dict[str, Any] | None = None) -> str:
     inputs = {"wn_num": 0, "gpu_num": 2, "gpu_vendor": "NVIDIA", "gpu_model": "A100", "kube_settings": json.dumps(settings(site), indent=1)}
     properties = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
     return str(manager.template("kubernetes_cluster", inputs, properties, application=application))
@@ -90,7 +90,7 @@ def test_a_reconfiguration_leaves_pods(site: Site, manager: Manager, deployment:
 
 def test_a_model_serves_predictions_with_its_gpu(site: Site, manager: Manager, deployment: str) -> None:
     """The node of deepaas.yaml in the template of Kubernetes; the other GPU is the first pod's."""
-    given = template(site, manager, manager="kubernetes", image=MODEL, port=30500, gpus=1)
+    given = template(site, manager, {"manager": "kubernetes", "image": MODEL, "port": 30500, "gpus": 1})
     pods = []
     for _time in range(2):  # The second time nothing changes.
         manager.ask("reconfigure", deployment, given)
