@@ -87,7 +87,7 @@ def test_removed_secrets_are_made_again_and_everybody_has_them(cluster: Cluster,
         assert (rabbit.returncode == 0) == good
         words = f"MYSQL_PWD={secret['database_nova']} mariadb --ssl-ca=/etc/deephdc/openstack/ca.pem"
         words += " --host=data --user=nova --execute 'select 1' nova"
-        assert (cluster.run("ctl", words).returncode == 0) == good
+        assert (cluster.run("data", words).returncode == 0) == good
         assert [enters(cluster, ada, name, secret[f"account_{name}"]) for name in ("nova", "admin")] == [good, good]
     # In no file of a host, and no process has it.
     pattern = "|".join(before[name] for name in CHANGED)
