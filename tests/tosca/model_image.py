@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 """Make an image of this host's DEEPaaS and model, as there is no registry. usage: model_image.py FOLDER NAME
