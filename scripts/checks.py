@@ -57,7 +57,7 @@ ONE_RELEASE = {
     "tosca_mesos": "bookworm",
     "tosca_xopera": "trixie",
 }
-# In no run of everything: one shows an example beside the collection, two take too long, and those of TOSCA have not passed as a whole.
+# In no run of everything: one shows an example beside the collection, two take too long, and those of TOSCA are not recorded.
 # `make test SCENARIO=...` runs them.
 BY_HAND = ("beside", "mesos_day2", "openstack", "tosca_im", "tosca_kubernetes", "tosca_mesos")
 COMPAT_VERSIONS = ("2.16", "2.19", "2.21")
