@@ -10,7 +10,7 @@ from pathlib import Path
 
 folder, name = Path(sys.argv[1]), sys.argv[2]
 sys.path.insert(0, str(folder))
-import publish  # noqa: E402
+import publish  # noqa: E402 - because it lies in FOLDER
 
 PYTHON = Path("/usr/bin/python3").resolve()
 LIBRARY = Path("/usr/lib") / PYTHON.name
