@@ -57,6 +57,14 @@ def during_dpkg(cluster: Cluster) -> Callable[[str], bool]:
     return installs
 
 
+def half_unpacked(cluster: Cluster) -> None:
+    """What a power cut leaves at its worst: a new package can't be configured before another one is unpacked once more."""
+    cluster.out("ctl1", f"dpkg --unpack --force-depends /var/cache/apt/archives/slurmctld_{RELEASE}*.deb")
+    half = "/^Package: slurm-wlm-basic-plugins$/,/^$/s/^Status: .*/Status: install reinstreq half-installed/"
+    cluster.out("ctl1", f"sed -i '{half}' /var/lib/dpkg/status")
+    assert "dependency problems prevent configuration of slurmctld" in cluster.run("ctl1", "dpkg --configure -a").stderr
+
+
 def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
     # With states and without a beginning, sacct lists only jobs that are in these states now.
     history = "sacct -a -X -n -P -S now-1days -s CD -o jobid,state,elapsed"
@@ -72,6 +80,7 @@ def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
     cluster.out("ctl1", own_policy)
     power_cut(cluster, during_dpkg(cluster))
     assert cluster.run("ctl1", "dpkg --audit").stdout, "packages are half installed"
+    half_unpacked(cluster)
     power_cut(cluster, lambda line: line.startswith("PLAY [Start the controllers]"))
 
     def end_the_job() -> None:
