@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from infrastructure_manager import Manager
+from infrastructure_manager import Manager, provider_reached, through_front, token
 from kubernetes_devices import device_of
 from kubernetes_site import TRY, Site
 from local import ROOT
@@ -24,6 +24,10 @@ DEVICE_ROOT = "/var/lib/gpu_simulator"
 FRONT, WORKER = "kubeserver", "gpuwn-1"
 # Of tests/tosca/model_image.py.
 MODEL = "docker.io/library/model:1"
+APPLICATION = {"manager": "kubernetes", "image": MODEL, "port": 30500, "gpus": 1}
+PREDICT = "/v2/models/gpu-opener/predict/"
+SERVER = "front.site.test"
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 # What the scenario kubernetes has of settings as its hosts are containers and there is no registry.
 LOCAL = (
     *("kubernetes_packages_repository", "kubernetes_cluster_image_pull_policy", "containerd_restrict_oom_score_adj", "containerd_archives"),
@@ -88,19 +92,53 @@ def test_a_reconfiguration_leaves_pods(site: Site, manager: Manager, deployment:
     assert (status["phase"], status["containerStatuses"][0]["containerID"]) == ("Running", before)
 
 
+def applications(site: Site) -> list[str]:
+    """Of DEEPaaS; the ids of their pods."""
+    return [pod["metadata"]["uid"] for pod in site.get("pods --selector=accelerators.deephdc.org/application=deepaas")["items"]]
+
+
+def test_a_deployment_of_the_same_name_that_others_made_stays(site: Site, manager: Manager, deployment: str) -> None:
+    site.out(FRONT, f"{KUBECTL} create deployment deepaas --image={MODEL} --replicas=0")
+    manager.ask("reconfigure", deployment, template(site, manager, APPLICATION))
+    manager.wait(deployment, "unconfigured")
+    assert "has a Deployment deepaas that this role did not make" in manager.log(deployment)
+    manager.ask("reconfigure", deployment, template(site, manager, {**APPLICATION, "state": "absent"}))
+    manager.wait(deployment)
+    assert site.get("deployment deepaas")["spec"]["replicas"] == 0
+    site.out(FRONT, f"{KUBECTL} delete deployment deepaas")
+
+
 def test_a_model_serves_predictions_with_its_gpu(site: Site, manager: Manager, deployment: str) -> None:
-    """The node of deepaas.yaml in the template of Kubernetes; the other GPU is the first pod's."""
-    given = template(site, manager, {"manager": "kubernetes", "image": MODEL, "port": 30500, "gpus": 1})
+    """The node of deepaas.yaml in the template of Kubernetes, then behind a front by token; the other GPU is the first pod's."""
+    front = {"issuer": "https://iam.site.test", "server_name": SERVER, "audience": f"https://{SERVER}/deepaas", "groups": ["gpu"]}
+    wanted = {f"nvidia{1 - int(device_of(site, 'first')[1])}": "No such device or address"}
     pods = []
-    for _time in range(2):  # The second time nothing changes.
-        manager.ask("reconfigure", deployment, given)
-        manager.wait(deployment)
-        said = site.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{WORKER}:30500/v2/models/gpu-opener/predict/")
-        other = device_of(site, "first")[1]
-        assert json.loads(said)["predictions"] == {f"nvidia{1 - int(other)}": "No such device or address"}
-        pods.append([pod["metadata"]["uid"] for pod in site.get("pods --selector=accelerators.deephdc.org/application=deepaas")["items"]])
+    with provider_reached(manager):
+        for application in (APPLICATION, APPLICATION | front):  # The second time the application does not change.
+            manager.ask("reconfigure", deployment, template(site, manager, application))
+            manager.wait(deployment)
+            said = site.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{WORKER}:30500{PREDICT}")
+            assert json.loads(said)["predictions"] == wanted
+            pods.append(applications(site))
+        path = f"/deepaas{PREDICT}"
+        status, text = through_front(manager, FRONT, SERVER, path, token(manager, "alice", front["audience"]))
+        assert (status, json.loads(text)["predictions"]) == (200, wanted)
+        assert through_front(manager, FRONT, SERVER, path)[0] == 401
+        assert through_front(manager, FRONT, SERVER, path, token(manager, "bob", front["audience"]))[0] == 403
+        assert through_front(manager, FRONT, SERVER, path, token(manager, "alice", f"https://{SERVER}/other"))[0] == 403
     assert pods[0] == pods[1] and len(pods[0]) == 1
-    site.out(FRONT, "kubectl --kubeconfig /etc/kubernetes/admin.conf delete deployment,service deepaas")
+
+
+def test_a_model_is_ended_after_its_front(site: Site, manager: Manager, deployment: str) -> None:
+    given = template(site, manager, {**APPLICATION, "state": "absent"})
+    manager.ask("reconfigure", deployment, given)
+    manager.wait(deployment, "unconfigured")
+    assert "deepaas has a front, which it is to lose" in manager.log(deployment)
+    site.out(FRONT, "systemctl disable --now apache2 && rm /etc/deephdc/tosca_front.json")
+    manager.ask("reconfigure", deployment, given)
+    manager.wait(deployment)
+    left = f"{KUBECTL} get pods,deployments,services --selector=accelerators.deephdc.org/application=deepaas --output=name"
+    site.until(FRONT, f'[ -z "$({left})" ] && echo gone', "gone")
 
 
 def test_what_lets_hosts_join_is_in_no_log(site: Site, manager: Manager, deployment: str) -> None:

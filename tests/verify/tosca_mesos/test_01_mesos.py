@@ -11,50 +11,22 @@ import json
 from typing import Any
 
 import pytest
+from deployed_mesos import FRONT, LOOK, OPENED, PROPERTIES, SECRETS, inputs, marathon, secrets
 from infrastructure_manager import Manager, provider_reached, through_front, token
 from local import Cluster
-from mesos_site import Answer, app, ask, until
+from mesos_site import app, ask, until
 
-DEVICE_ROOT = "/var/lib/gpu_simulator"
-PROPERTIES = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
 # The manager counts the machines of a deployment, whatever they are.
-FRONT, AGENT, BALANCER = "mesosserver", "gpuwn-2", "lb-1"
-# Prints whether each device opens: one without a driver says ENXIO to whom it opens for, and EPERM to all others.
-LOOK = 'for n in 0 1; do (: </dev/nvidia$n) 2>&1 | sed "s/.*: //"; done'
+AGENT, BALANCER = "gpuwn-2", "lb-1"
 SITE = "front.site.test"
-SECRETS = "/etc/deephdc/tosca_secrets.json"
 AUTHORITY = "/etc/deephdc/tosca_authority"
-
-
-def inputs(manager: Manager) -> dict[str, Any]:
-    sums = (manager.cluster.state / "builds/SHA256SUMS").read_text(encoding="ascii").split()
-    digests = dict(zip(sums[1::2], sums[::2], strict=True))
-    settings: dict[str, Any] = {"mesos_agent_device_root": DEVICE_ROOT}
-    for program, version in (("mesos", "1.11.0"), ("marathon", "1.5.15")):
-        file = f"{program}-{version}.tar.gz"
-        settings[f"mesos_cluster_{program}_source"] = {"path": f"/opt/builds/{file}", "sha256": digests[file], "version": version}
-    return {
-        "wn_num": 0,
-        "gpu_num": 2,
-        "gpu_vendor": "NVIDIA",
-        "gpu_model": "A100",
-        "mesos_users": [{"os_user_name": "ada"}],
-        "mesos_settings": json.dumps(settings, indent=1),
-    }
+MODEL = {"manager": "marathon", "user": "ada", "port": 10500, "gpus": 1}
 
 
 @pytest.fixture(scope="module")
 def deployment(manager: Manager) -> str:
     """The manager's number of the deployment, which the first test waits for."""
     return manager.create(manager.template("mesos_cluster", inputs(manager), PROPERTIES))
-
-
-def secrets(cluster: Cluster) -> dict[str, str]:
-    return dict(json.loads(cluster.out(FRONT, f"cat {SECRETS}"))["mesos_cluster_secrets"])
-
-
-def marathon(cluster: Cluster, path: str, body: Any = None, method: str = "") -> Answer:
-    return ask(cluster, "marathon", path, body, method, FRONT, ("marathon", secrets(cluster)["marathon_http"]), FRONT)
 
 
 def test_it_is_deployed(cluster: Cluster, manager: Manager, deployment: str) -> None:
@@ -85,7 +57,7 @@ def test_an_application_has_its_gpu_and_is_reached_through_the_balancer(cluster:
     wanted = app("web", serve, gpus=1, user="ada", portDefinitions=[{"port": 10101}], labels=labels)
     assert marathon(cluster, "/v2/apps", wanted).status == 201
     said = cluster.until(FRONT, f"curl --silent --max-time 5 --header 'Host: web.site.test' http://{BALANCER}/", "ada", 120)
-    assert sorted(said.splitlines()) == ["No such device or address", "Operation not permitted", "ada"]
+    assert sorted(said.splitlines()) == [*OPENED, "ada"]
 
 
 def test_a_reconfiguration_leaves_tasks_and_certificates(cluster: Cluster, manager: Manager, deployment: str) -> None:
@@ -101,28 +73,47 @@ def test_a_reconfiguration_leaves_tasks_and_certificates(cluster: Cluster, manag
     until(lambda: marathon(cluster, "/v2/apps/web/tasks").status, lambda status: status == 404)
 
 
+def reconfigured(manager: Manager, deployment: str, application: dict[str, Any], wanted: str = "configured") -> None:
+    """The cluster with the node of deepaas.yaml."""
+    manager.ask("reconfigure", deployment, str(manager.template("mesos_cluster", inputs(manager), PROPERTIES, application=application)))
+    manager.wait(deployment, wanted)
+
+
+def test_an_application_of_the_same_name_that_others_made_stays(cluster: Cluster, manager: Manager, deployment: str) -> None:
+    assert marathon(cluster, "/v2/apps", app("deepaas", "sleep 3600", user="ada")).status == 201
+    reconfigured(manager, deployment, MODEL, "unconfigured")
+    assert "Marathon has an application /deepaas that this role did not make" in manager.log(deployment)
+    reconfigured(manager, deployment, {**MODEL, "state": "absent"})
+    assert marathon(cluster, "/v2/apps/deepaas").content["app"]["cmd"] == "sleep 3600"
+    assert marathon(cluster, "/v2/apps/deepaas", None, "DELETE").status == 200
+
+
 def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Manager, deployment: str) -> None:
-    """The node of deepaas.yaml in the template of Mesos: an application of Marathon behind the balancer, then behind a front by token."""
-    model = {"manager": "marathon", "user": "ada", "port": 10500, "gpus": 1}
+    """An application of Marathon behind the balancer, then behind a front by token."""
     front = {"issuer": "https://iam.site.test", "server_name": SITE, "audience": f"https://{SITE}/deepaas", "groups": ["gpu"]}
     path = "/v2/models/gpu-opener/predict/"
     versions = []
     with provider_reached(manager):
-        for application in (model, model | front):  # The second time the application does not change.
-            manager.ask(
-                "reconfigure", deployment, str(manager.template("mesos_cluster", inputs(manager), PROPERTIES, application=application))
-            )
-            manager.wait(deployment)
+        for application in (MODEL, MODEL | front):  # The second time the application does not change.
+            reconfigured(manager, deployment, application)
             said = cluster.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{BALANCER}:10500{path}")
-            assert sorted(json.loads(said)["predictions"].values()) == ["No such device or address", "Operation not permitted"]
+            assert sorted(json.loads(said)["predictions"].values()) == OPENED
             versions.append(marathon(cluster, "/v2/apps/deepaas").content["app"]["version"])
         status, text = through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "alice", front["audience"]))
-        assert (status, sorted(json.loads(text)["predictions"].values())) == (200, ["No such device or address", "Operation not permitted"])
+        assert (status, sorted(json.loads(text)["predictions"].values())) == (200, OPENED)
         assert through_front(manager, FRONT, SITE, f"/deepaas{path}")[0] == 401
         assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "bob", front["audience"]))[0] == 403
         assert through_front(manager, FRONT, SITE, f"/deepaas{path}", token(manager, "alice", f"https://{SITE}/other"))[0] == 403
     assert versions[0] == versions[1]
-    assert marathon(cluster, "/v2/apps/deepaas", None, "DELETE").status == 200
+
+
+def test_a_model_is_ended_after_its_front(cluster: Cluster, manager: Manager, deployment: str) -> None:
+    gone = {**MODEL, "state": "absent"}
+    reconfigured(manager, deployment, gone, "unconfigured")
+    assert "deepaas has a front, which it is to lose" in manager.log(deployment)
+    cluster.out(FRONT, "systemctl disable --now apache2 && rm /etc/deephdc/tosca_front.json")
+    reconfigured(manager, deployment, gone)
+    assert marathon(cluster, "/v2/apps/deepaas").status == 404
 
 
 def test_secrets_are_roots_own_and_in_no_log(cluster: Cluster, manager: Manager, deployment: str) -> None:
