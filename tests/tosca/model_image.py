@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Make an image of this host's DEEPaaS and model, as there is no registry. usage: model_image.py FOLDER NAME
+"""Make an image of this host's DEEPaaS and model. usage: model_image.py FOLDER NAME
 
 FOLDER has publish.py of tests/kubernetes and gets images/model.tar.
 """
@@ -24,4 +24,5 @@ for module in sorted((LIBRARY / "lib-dynload").glob("*.so")):
     layer.program(module, str(module))
 layer.add(Path("/opt/deepaas"), "/opt/deepaas")
 layer.link("/usr/bin/deepaas-run", "/opt/deepaas/bin/deepaas-run")
+(folder / "images").mkdir(exist_ok=True)
 publish.image(folder / "images/model.tar", [name], layer)

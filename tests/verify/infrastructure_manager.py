@@ -26,8 +26,9 @@ PYTHON = ROOT / ".cache/tosca-server"
 COLLECTION = "/opt/deephdc-accelerators-0.1.0.tar.gz"
 # Where the manager installs collections on a front end.
 DEPENDENCIES = "/var/tmp/ansible/ansible_collections"
-# The scenario's host with an identity provider, which is no machine of the cloud.
+# Hosts of the scenario that are no machines of the cloud, and their names in it: an identity provider and a registry of images.
 PROVIDER = "iam1"
+BESIDE = {PROVIDER: "iam.site.test", "registry1": "registry.site.test"}
 # Of the manager's user; a text that stands nowhere else, so that tests can look for it.
 PASSWORD = "kept-from-users"
 # Where the manager reads its settings: beside its package.
@@ -236,7 +237,7 @@ class Manager:
         """Names of the machines in the cloud."""
         names = docker("ps", "--all", "--filter", f"label=deephdc.accelerators={self.cluster.label}", "--format", "{{.Names}}").split()
         ours = {name.removeprefix(f"{self.cluster.label}-") for name in names}
-        return ours - {*self.images, PROVIDER}
+        return ours - {*self.images, *BESIDE}
 
     def until_machines(self, wanted: set[str], seconds: float = 120) -> None:
         """Wait until these are the machines in the cloud."""
@@ -259,8 +260,8 @@ class Manager:
 
 
 @contextlib.contextmanager
-def provider_reached(manager: Manager) -> Iterator[None]:
-    """The machines of the cloud reach the identity provider, as those of a real one reach the internet."""
+def others_reached(manager: Manager) -> Iterator[None]:
+    """The machines of the cloud reach the identity provider and the registry, as those of a real one reach the internet."""
     label = manager.cluster.label
     networks: list[str] = []
     deadline = time.monotonic() + 120
@@ -270,14 +271,18 @@ def provider_reached(manager: Manager) -> Iterator[None]:
         time.sleep(0.5)
         listed = docker("network", "ls", "--filter", f"label=deephdc.accelerators={label}", "--format", "{{.Name}}").split()
         networks = [name for name in listed if name.startswith("im_")]
+    there = docker("ps", "--filter", f"label=deephdc.accelerators={label}", "--format", "{{.Names}}").split()
+    others = [(f"{label}-{host}", alias) for host, alias in BESIDE.items() if f"{label}-{host}" in there]
     for name in networks:
-        docker("network", "connect", "--alias", "iam.site.test", name, f"{label}-{PROVIDER}")
+        for host, alias in others:
+            docker("network", "connect", "--alias", alias, name, host)
     try:
         yield
     finally:
         # Else the manager could not remove them.
         for name in networks:
-            docker("network", "disconnect", name, f"{label}-{PROVIDER}")
+            for host, _alias in others:
+                docker("network", "disconnect", name, host)
 
 
 def token(manager: Manager, user: str, audience: str, *scopes: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-from infrastructure_manager import Manager, provider_reached, through_front, token
+from infrastructure_manager import Manager, others_reached, through_front, token
 from local import Cluster
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
@@ -30,7 +30,7 @@ def test_a_token_starts_a_job_on_a_deployed_cluster(cluster: Cluster, manager: M
         "oidc_accounts": [{"subject": ALICE, "account": "ada"}],
     }
     deployment = manager.create(manager.template("slurm_gateway", inputs, {"gpu_wn_node": {"device_root": DEVICE_ROOT}}))
-    with provider_reached(manager):
+    with others_reached(manager):
         manager.wait(deployment)
         wanted = json.dumps({"script": "#!/bin/sh\nid -un\n", "gpus": 1, "memory_mib": 64})
         status, text = through_front(manager, FRONT, SITE, JOBS, token(manager, "alice", f"https://{SITE}", "api:read"), wanted)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from infrastructure_manager import Manager, provider_reached, through_front, token
+from infrastructure_manager import Manager, others_reached, through_front, token
 from kubernetes_devices import device_of
 from kubernetes_site import TRY, Site
 from local import ROOT
@@ -113,7 +113,7 @@ def test_a_model_serves_predictions_with_its_gpu(site: Site, manager: Manager, d
     front = {"issuer": "https://iam.site.test", "server_name": SERVER, "audience": f"https://{SERVER}/deepaas", "groups": ["gpu"]}
     wanted = {f"nvidia{1 - int(device_of(site, 'first')[1])}": "No such device or address"}
     pods = []
-    with provider_reached(manager):
+    with others_reached(manager):
         for application in (APPLICATION, APPLICATION | front):  # The second time the application does not change.
             manager.ask("reconfigure", deployment, template(site, manager, application))
             manager.wait(deployment)

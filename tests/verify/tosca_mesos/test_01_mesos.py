@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from deployed_mesos import FRONT, LOOK, OPENED, PROPERTIES, SECRETS, inputs, marathon, secrets
-from infrastructure_manager import Manager, provider_reached, through_front, token
+from infrastructure_manager import Manager, others_reached, through_front, token
 from local import Cluster
 from mesos_site import app, ask, until
 
@@ -93,7 +93,7 @@ def test_a_model_serves_predictions_with_its_gpu(cluster: Cluster, manager: Mana
     front = {"issuer": "https://iam.site.test", "server_name": SITE, "audience": f"https://{SITE}/deepaas", "groups": ["gpu"]}
     path = "/v2/models/gpu-opener/predict/"
     versions = []
-    with provider_reached(manager):
+    with others_reached(manager):
         for application in (MODEL, MODEL | front):  # The second time the application does not change.
             reconfigured(manager, deployment, application)
             said = cluster.out(FRONT, f"curl --silent --fail --max-time 30 --request POST http://{BALANCER}:10500{path}")
