@@ -253,6 +253,19 @@ def test_right_settings_of_a_node():
 # --- partitions ---
 
 
+@pytest.mark.parametrize("key", ["PartitionName", "nodes", "DEFAULT", "MaxTime", "DefaultTime"])
+def test_what_other_keys_of_a_partition_set_is_no_setting_of_it(key):
+    said = only(errors(partitions=[{"name": "batch", "settings": {key: "x", "PriorityTier": 5}}]))
+    assert said.startswith(f"slurm_cluster_partitions: settings of partition batch sets {key}, which the collection sets itself (")
+
+
+@pytest.mark.parametrize("key", ["AllowAccounts", "allowaccounts"])
+def test_settings_of_a_partition_do_not_open_what_the_policy_closes(key):
+    policy = {"accounts": [{"name": "physics", "users": ["ada"]}], "partitions": [{"name": "batch", "accounts": ["physics"]}]}
+    said = only(errors(partitions=[{"name": "batch", "default": True, "settings": {key: "ALL"}}], policy=policy))
+    assert said == f"slurm_cluster_partitions: settings of partition batch set {key}, which the policy sets too: remove it there."
+
+
 @pytest.mark.parametrize("wrong", [None, "batch", {"name": "batch"}, ["batch"], [None], 5, True, [["name"]]])
 def test_partitions_that_are_no_list_of_dictionaries(wrong):
     assert only(errors(partitions=wrong)) == "slurm_cluster_partitions must be a list of partitions, each with a name."
