@@ -44,8 +44,8 @@ def test_jobs_are_told_after_the_wait_and_not_ended(state, fake):
 
 
 def test_thousands_of_nodes_are_no_argument_of_a_command(state, fake):
-    """7,000 long names were one argument of 128 KiB, which the kernel refuses."""
-    names = [f"{n:04}-a-long-name-of-a-node-of-this-cluster" for n in range(4000)]
+    """7,000 long names were one argument of 128 KiB, which the kernel refuses. Here are few and longer ones: each is drained by itself."""
+    names = [f"{n:02}-{'long-' * 800}name" for n in range(40)]
     result = state(*map(line, names), jobs=f"17|ada|{names[5]}|N/A\n18|ada|other|N/A", nodes=names, state="drained", reason="x", wait=0)
     assert [sentence.split()[1] for sentence in result["told"]] == ["17"]
     assert max(len(word) for call in fake.calls() if "squeue" in call for word in call.split()) < 100_000
