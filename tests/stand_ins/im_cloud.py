@@ -32,6 +32,9 @@ RIGHTS = {
     "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"],
     "DeviceCgroupRules": ["a *:* rwm"],
     "CgroupnsMode": "private",
+    # As a machine's own: else no container in it may mount a /proc.
+    "MaskedPaths": [],
+    "ReadonlyPaths": [],
     "Tmpfs": {"/run": "", "/run/lock": ""},
     "Memory": 0,
 }
