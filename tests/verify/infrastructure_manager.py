@@ -56,6 +56,12 @@ def docker(*words: str) -> str:
     return subprocess.run(["docker", *words], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
+def leave(network: str, container: str) -> None:
+    """Take a container out of a network, if it is in it."""
+    words = ["docker", "network", "disconnect", "--force", network, container]
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
 class Manager:
     """The manager with its cloud."""
 
@@ -254,6 +260,8 @@ class Manager:
             "network", "ls", "--filter", f"label=deephdc.accelerators={self.cluster.label}", "--format", "{{.Name}}"
         ).split():
             if network.startswith("im_"):
+                for host in BESIDE:
+                    leave(network, f"{self.cluster.label}-{host}")
                 docker("network", "rm", network)
         for tag in (self.snapshot, *self.images.values()):
             subprocess.run(["docker", "image", "rm", "--force", tag], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
@@ -273,16 +281,16 @@ def others_reached(manager: Manager) -> Iterator[None]:
         networks = [name for name in listed if name.startswith("im_")]
     there = docker("ps", "--filter", f"label=deephdc.accelerators={label}", "--format", "{{.Names}}").split()
     others = [(f"{label}-{host}", alias) for host, alias in BESIDE.items() if f"{label}-{host}" in there]
-    for name in networks:
-        for host, alias in others:
-            docker("network", "connect", "--alias", alias, name, host)
     try:
+        for name in networks:
+            for host, alias in others:
+                docker("network", "connect", "--alias", alias, name, host)
         yield
     finally:
         # Else the manager could not remove them.
         for name in networks:
             for host, _alias in others:
-                docker("network", "disconnect", name, host)
+                leave(name, host)
 
 
 def token(manager: Manager, user: str, audience: str, *scopes: str) -> str:

@@ -55,7 +55,7 @@ def refused(tmp_path: Path, groups: dict[str, list[str]], variables: dict[str, o
                 "deepaas_image": "registry.site.org:5000/plants:1",
             },
             [
-                "deepaas_image is registry.site.org:5000/plants:1: udocker takes no port in the name of an image",
+                "deepaas_image is registry.site.org:5000/plants:1: udocker takes NAME:TAG, without a digest or a port;",
                 "deepaas_name is a b: use small letters, digits and -, at most 41, a letter first and no - at the end.",
                 "deepaas_user is empty: name the user whose job it is, or the account on the agents.",
                 "deepaas_gpus is 17: write a number from 0 to 16.",

@@ -138,7 +138,7 @@ def test_a_model_is_ended_after_its_front(site: Site, manager: Manager, deployme
     manager.ask("reconfigure", deployment, given)
     manager.wait(deployment)
     left = f"{KUBECTL} get pods,deployments,services --selector=accelerators.deephdc.org/application=deepaas --output=name"
-    site.until(FRONT, f'[ -z "$({left})" ] && echo gone', "gone")
+    site.until(FRONT, f'left=$({left}) && [ -z "$left" ] && echo gone', "gone")
 
 
 def test_what_lets_hosts_join_is_in_no_log(site: Site, manager: Manager, deployment: str) -> None:

@@ -50,6 +50,6 @@ def test_the_machine_of_the_leading_master_goes(cluster: Cluster, manager: Manag
     assert [one["id"] for one in marathon(cluster, "/v2/apps/web/tasks", **asked).content["tasks"]] == before
 
     docker("start", f"{cluster.label}-{gone}")
-    until(lambda: {leader(one) for one in masters} & set(left), lambda leads: len(leads) == 1, 180)
+    until(lambda: {leader(one) for one in masters}, lambda leads: len(leads) == 1 and leads <= set(left), 180)
     manager.ask("-y", "destroy", deployment)
     assert manager.machines() == set()
