@@ -71,3 +71,21 @@ def refused(tmp_path: Path, groups: dict[str, list[str]], variables: dict[str, o
 def test_wrong_variables(tmp_path: Path, groups: dict[str, list[str]], variables: dict[str, object], sentences: list[str]) -> None:
     said = refused(tmp_path, groups, variables)
     assert [sentence for sentence in sentences if sentence not in said] == [], said
+
+
+@pytest.mark.parametrize(
+    ("image", "wrong"),
+    [
+        ("", False),
+        ("plants", False),
+        ("registry.site.org/physics/plants:1.0-gpu", False),
+        ("registry.site.org:5000/plants:1", True),
+        ("registry.site.org/plants@sha256:0123", True),
+        ("plants:", True),
+        ("my plants:1", True),
+    ],
+)
+def test_names_of_images_that_udocker_takes(tmp_path: Path, image: str, wrong: bool) -> None:
+    said = refused(tmp_path, SLURM, {"deepaas_user": "ada", "deepaas_cpus": 0, "deepaas_image": image})
+    assert ("deepaas_image is" in said) == wrong, said
+    assert "deepaas_cpus is 0" in said
