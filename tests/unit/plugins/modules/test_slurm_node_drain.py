@@ -81,12 +81,12 @@ def test_resumes_for_one_reason_only_and_names_the_rest(state):
 
 
 def test_waits_for_a_node_that_comes_back_from_its_reboot(state, fake):
-    told = [line("gpu1", "DOWN*+DRAIN", "new driver : Not responding"), line("gpu2", "DOWN*+DRAIN", "fan is loud")]
-    result = state(*told, state="resumed", reason="new driver", wait=2)
+    away = [line("gpu1", "DOWN*+DRAIN", "new driver : Not responding"), line("gpu2", "DOWN*+DRAIN", "fan is loud")]
+    result = state(*away, state="resumed", reason="new driver", wait=2)
     assert [sentence.split(",")[0] for sentence in result["left"]] == ["gpu1 stays as it is"]
     asked = len(fake.calls())
     # Who is not resumed is not waited for. Above, a shorter wait could be over before a busy machine asked once.
-    state(line("gpu1"), told[1], state="resumed", reason="new driver", wait=60)
+    state(line("gpu1"), away[1], state="resumed", reason="new driver", wait=60)
     assert asked > 2 and len(fake.calls()) == asked + 2
 
 
