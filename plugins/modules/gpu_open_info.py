@@ -105,8 +105,8 @@ def main() -> None:
     if module.params["compute"]:
         computed = gpu_check_opened.compute_all_as(user, gpus, opened, in_use(module.params["root"], gpus))
     results = gpu_check_opened.report(gpus, opened, computed)
-    told = gpu_check_opened.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
-    module.exit_json(changed=False, gpus=results, errors=told)
+    errors = gpu_check_opened.errors(os.uname().nodename, user, results, module.params["accepted"], module.params["count"])
+    module.exit_json(changed=False, gpus=results, errors=errors)
 
 
 if __name__ == "__main__":

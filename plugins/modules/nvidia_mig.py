@@ -277,7 +277,7 @@ def recover(smi: Smi, address: str, gpu: mig.Gpu, may_reset: bool) -> str:
         return f"It could not get its former {'instances' if was_on else 'mode'} again: {reason}"
     divided = [instance for instance in gpu.instances if "(" in instance]
     lost = f" Not so what was inside of them: {', '.join(divided)}." if divided else ""
-    return f"It has its former instances: {mig.told(True, former.instances)}.{lost}"
+    return f"It has its former instances: {mig.described(True, former.instances)}.{lost}"
 
 
 def note_change() -> None:
@@ -313,7 +313,7 @@ def bring_about(module: AnsibleModule) -> dict:
         raise InUse(" ".join(errors))
 
     after = "".join(
-        f"{names[address]}: {mig.told(layouts[address].enabled, layouts[address].instances)}\n"
+        f"{names[address]}: {mig.described(layouts[address].enabled, layouts[address].instances)}\n"
         if address in changing
         else mig.listing(names[address], gpu)
         for address, gpu in before.items()

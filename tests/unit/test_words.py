@@ -196,13 +196,13 @@ def messages() -> Texts:
 
 # How many there are. Who rewords one lowers the number; it is never raised: a new text uses the words of docs/contributing.md.
 AREAS = {
-    task_names: 2,
+    task_names: 0,
     documentation: 0,
     documents: 0,
     release_notes: 0,
-    comments: 13,
-    docstrings: 4,
-    messages: 24,
+    comments: 3,
+    docstrings: 0,
+    messages: 12,
 }
 
 

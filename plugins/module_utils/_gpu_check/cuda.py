@@ -102,5 +102,5 @@ def _call(cuda: t.Any, function: str, *arguments: t.Any) -> None:
         name, words = ctypes.c_char_p(), ctypes.c_char_p()
         cuda.cuGetErrorName(code, ctypes.byref(name))
         cuda.cuGetErrorString(code, ctypes.byref(words))
-        told = (name.value or b"error %d" % code).decode()
-        raise _Failed(told, f"{function} says {told}, {(words.value or b'unknown').decode()}")
+        error = (name.value or b"error %d" % code).decode()
+        raise _Failed(error, f"{function} says {error}, {(words.value or b'unknown').decode()}")

@@ -252,7 +252,7 @@ def plan(
     headers, errors, warnings = _header_plan(who, facts, image)
     if not gpus and not image:
         errors.append(
-            f"{who}: no NVIDIA GPU was found that the host itself shall drive: take it out of the group gpu_hosts, "
+            f"{who}: no NVIDIA GPU was found for the host itself: take it out of the group gpu_hosts, "
             "or set nvidia_driver_image if it is an image for hosts that have one."
         )
     if facts["run_file"]:

@@ -95,7 +95,7 @@ def choose(layouts: t.Sequence[t.Mapping[str, t.Any]], accelerators: t.Sequence[
 
 def _misspelt(layout: Layout) -> list[str]:
     errors = [
-        f"nvidia_driver_mig has the instances {name}: {count}; write a profile such as 1g.10gb and how many there shall be."
+        f"nvidia_driver_mig has the instances {name}: {count}; write a profile such as 1g.10gb and their number."
         for name, count in layout.instances.items()
         if not ((as_number(count) or 0) > 0 and _NAME.match(str(name)))
     ]
@@ -112,10 +112,10 @@ def modes(answer: str) -> dict[str, Mode]:
 
 def profiles(listed: str, places: str) -> list[Profile]:
     """The profiles of one GPU, from nvidia-smi mig -lgip and -lgipp."""
-    told = {number: (starts, size) for number, starts, size in _PLACES.findall(places)}
+    places_of = {number: (starts, size) for number, starts, size in _PLACES.findall(places)}
     found = []
     for name, number, total, memory in _PROFILE.findall(listed):
-        starts, size = told.get(number, ("", "0"))
+        starts, size = places_of.get(number, ("", "0"))
         found.append(Profile(name, int(total), float(memory), tuple(int(start) for start in starts.split(",") if start), int(size)))
     return found
 
@@ -157,10 +157,10 @@ def keeps_instances(layout: Layout, gpu: Gpu) -> bool:
 
 def listing(name: str, gpu: Gpu) -> str:
     """One GPU's line of a diff."""
-    return f"{name}: {told(gpu.mode.current == 'Enabled', Counter(gpu.instances))}\n"
+    return f"{name}: {described(gpu.mode.current == 'Enabled', Counter(gpu.instances))}\n"
 
 
-def told(enabled: bool, counts: t.Mapping[str, int]) -> str:
+def described(enabled: bool, counts: t.Mapping[str, int]) -> str:
     """Such as: 2 of 3g.20gb, 1 of 1g.5gb"""
     if not enabled:
         return "MIG off"
@@ -185,7 +185,7 @@ def faults(name: str, layout: Layout, gpu: Gpu | None) -> list[str]:
     ]
     if not errors and not _fit([profile for profile in order(layout, gpu.profiles) if profile.starts], frozenset()):
         errors.append(
-            f"{name} has no room for {told(True, layout.instances)} together: `nvidia-smi mig -lgipp` shows where each may begin, "
+            f"{name} has no room for {described(True, layout.instances)} together: `nvidia-smi mig -lgipp` shows where each may begin, "
             "and how many slices of the GPU's memory it takes."
         )
     return errors

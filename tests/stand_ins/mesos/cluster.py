@@ -235,7 +235,7 @@ class Cluster:
         return sum(task["framework_id"] == identity for agent in self.agents.values() for task in agent.tasks.values())
 
     def unreachable(self, agent: Agent) -> None:
-        """An agent that is silent for long: its tasks may live on, but nobody knows."""
+        """An agent that is silent for long: its tasks may live on, which is not known."""
         agent.active = False
         self.rescind(lambda offer: offer[0] == agent.id)
         for task in agent.tasks.values():

@@ -118,7 +118,7 @@ def test_version_and_modules_from_the_repository(gpus, settings, version, module
         (None, {}, {"available": {}}, "apt has no NVIDIA driver in the source distribution"),
         (None, {"branch": "470", "modules": "open"}, {}, "nvidia_driver_kernel_modules is open"),
         ([], {}, {}, "no NVIDIA GPU was found"),
-        ([gpu(bound="vfio-pci")], {}, {}, "no NVIDIA GPU was found that the host itself shall drive"),
+        ([gpu(bound="vfio-pci")], {}, {}, "no NVIDIA GPU was found for the host itself"),
         ([gpu(vendor="amd")], {}, {}, "no NVIDIA GPU was found"),
         (None, {}, {"secure_boot": True}, "mokutil --import"),
         (None, {}, {"run_file": True}, "nvidia-uninstall"),
