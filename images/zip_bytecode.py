@@ -1,7 +1,9 @@
-"""Keep the bytecode of what Python imports from zip archives, which it would compile again in every process.
+"""Keep the bytecode of what Python imports from zip archives.
 
-Ansible sends each module, with the part of its library that it needs, as such an archive, and compiling it is half of the
-processor time that a small module takes. What runs is the same: bytecode is found by its source and by Python's release.
+Python would compile it again in every process.
+Ansible sends each module, with the part of its library that it needs, as such an archive.
+Compiling it is half of the processor time that a small module takes.
+What runs is the same: bytecode is found by its source and by Python's release.
 """
 
 import _imp

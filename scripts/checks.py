@@ -1,4 +1,7 @@
-"""What `make lint` and `make test` run, as data: one Step per tool, per part of the compatibility tests, per scenario and release."""
+"""What `make lint` and `make test` run, as data.
+
+There is one Step per tool, per part of the compatibility tests, per scenario and release.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ def images() -> list[Step]:
 
 
 def compat() -> list[Step]:
-    """Sanity on every supported ansible-core and units on all but the toolchain's, then a real deployment from the tarball on each."""
+    """Return sanity, units and a real deployment on every supported ansible-core.
+
+    Units run on all but the toolchain's. The deployment is from the tarball.
+    """
     return [
         step(
             f"ansible-core {version}: {part}",
@@ -123,7 +129,10 @@ def compat() -> list[Step]:
 
 
 def refusals() -> list[Step]:
-    """Bad inventories, refused on the control node. They need no host and no release, so they run once and beside no scenario."""
+    """Return the step that has bad inventories refused on the control node.
+
+    They need no host and no release, so it runs once and beside no scenario.
+    """
     return [step("refusals on the control node", "pytest", "-q", "-n", "2", "tests/verify/refusals")]
 
 

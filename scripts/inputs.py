@@ -1,8 +1,10 @@
-"""What a scenario of Molecule depends on: its files, and all that these name, followed to the end.
+"""What a scenario of Molecule depends on: its files, and all that these name.
 
-A file names another one by its path, by its name in the collection (deephdc.accelerators.NAME) or by an import; what
-stands in a comment or a docstring does not count. What is found is rather too much than too little. One thing is left out:
-Ansible imports every file of filters when it looks for one. Whether all of them can be imported is what unit tests show.
+The names are followed to the end.
+A file names another one by its path, by its name in the collection (deephdc.accelerators.NAME) or by an import.
+What stands in a comment or a docstring does not count. What is found is rather too much than too little.
+One thing is left out: Ansible imports every file of filters when it looks for one.
+Whether all of them can be imported is what unit tests show.
 """
 
 from __future__ import annotations
@@ -82,7 +84,10 @@ def strings(python: ast.AST) -> str:
 
 
 def imported(python: ast.AST) -> Iterator[str]:
-    """The paths of imported modules, without a suffix, and of each imported name, which may be a module as well."""
+    """Yield the paths of imported modules and of each imported name, without a suffix.
+
+    An imported name may be a module as well.
+    """
     for node in ast.walk(python):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -116,7 +121,10 @@ class Tree:
 
     @cached_property
     def _of_the_collection(self) -> dict[str, list[str]]:
-        """Name in the collection to its files: roles, playbooks, plugins, and filters, which share files."""
+        """Map each name in the collection to its files.
+
+        Names are those of roles, playbooks, plugins, and filters, which share files.
+        """
         found: dict[str, list[str]] = {}
         for name in self.files:
             path = PurePosixPath(name)
@@ -183,7 +191,10 @@ class Tree:
 
 
 def inputs(tree: Tree, scenario: str, release: str, without: Iterable[str] = ()) -> list[str]:
-    """The files that decide whether a scenario passes on a release; ``without`` are tests that only another release runs."""
+    """Return the files that decide whether a scenario passes on a release.
+
+    ``without`` are tests that only another release runs.
+    """
     seeds = [*tree.below(f"extensions/molecule/{scenario}"), *tree.below(f"tests/verify/{scenario}")]
     seeds += [file for path in SHARED for file in tree.at(path)]
     recipes = {name for name in tree.below("images") if re.fullmatch(r"images/\w+\.yml", name)}
@@ -226,7 +237,10 @@ def yaml_alone(text: str, is_described: bool) -> str:
 
 
 def python_alone(text: str) -> str:
-    """A Python program without comments, docstrings, the documentation of modules and blank lines."""
+    """Return a Python program without comments, docstrings and blank lines.
+
+    The documentation of modules is left out, too.
+    """
     dropped: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         drops = []

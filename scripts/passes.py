@@ -1,7 +1,8 @@
-"""Which scenario passed on which release, with which inputs: tests/passes.jsonl, one record a line.
+"""Which scenario passed on which release, with which inputs.
 
-Only scripts/test writes it. A record that was changed by hand does not fit its seal and is not believed; one whose inputs
-have changed since says nothing about them.
+The records are in tests/passes.jsonl, one a line. Only scripts/test writes it.
+A record that was changed by hand does not fit its seal and is not believed.
+One whose inputs have changed since says nothing about them.
 """
 
 from __future__ import annotations

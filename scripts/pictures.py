@@ -1,5 +1,6 @@
-"""Draw docs/pictures: X.svg from X.dot by graphviz, demo.svg from demo.txt by rich. scripts/pictures calls this.
+"""Draw docs/pictures; scripts/pictures calls this.
 
+X.svg is drawn from X.dot by graphviz, demo.svg from demo.txt by rich.
 A graph's source begins with its title and what the picture says, for readers who don't see it: lines with ``// ``.
 Each picture has a digest of its source and of itself, so that --check needs no graphviz.
 """
@@ -87,7 +88,7 @@ def graph(source: Path) -> str:
 
 
 def terminal(source: Path) -> str:
-    """A window with the text as it was printed. Commands are bold; nothing else is added."""
+    """Draw a window with the text as printed: commands bold, and nothing else added."""
     # --check runs without the toolchain.
     from rich.console import CONSOLE_SVG_FORMAT, Console
     from rich.text import Text

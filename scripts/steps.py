@@ -1,6 +1,7 @@
-"""Run long commands side by side, show what runs and for how long, keep their whole output in files.
+"""Run long commands side by side, and keep their whole output in files.
 
-Used by scripts/step (one command), scripts/lint and scripts/test. Why not a task runner of others: docs/testing.md.
+It shows what runs and for how long. Used by scripts/step (one command), scripts/lint and scripts/test.
+Why not a task runner of others: docs/testing.md.
 """
 
 from __future__ import annotations
@@ -91,7 +92,10 @@ class Step:
         return b"".join(found[-1]).decode(errors="replace") if found else ""
 
     def tail(self) -> str:
-        """The log's end; before it what Ansible and pytest say of what failed, which Molecule buries under its cleaning up."""
+        """Return the log's end; before it what Ansible and pytest say of what failed.
+
+        Molecule buries that under its cleaning up.
+        """
         lines = self.log.read_text(errors="replace").splitlines()
         # A result can be as long as a file.
         tasks = [line[:LONG_LINE] for line in lines if re.match(r"(fatal: \[|failed: \[|\[ERROR\])", line)][-FAILED_TASKS:]
@@ -136,7 +140,10 @@ class Display:
 
 
 class Runner:
-    """Runs steps in their order, as far as ``after`` and the deadline (of time.monotonic) let them."""
+    """Runs steps in their order, as far as ``after`` and the deadline let them.
+
+    The deadline is of time.monotonic.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Processor time of a step: of the processes that it started, also of those that outlive it, and of its containers.
+"""Processor time of a step: of the processes that it started, and its containers.
 
-Not counted is what the container engine spends itself.
+Processes that outlive the step count, too. Not counted is what the container engine spends itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes whose own parent ends, so that their time can be read when they end."""
+    """Become the parent of processes whose own parent ends.
+
+    So their time can be read when they end.
+    """
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -36,7 +39,7 @@ def children() -> list[int]:
 
 
 def variable_of(pid: int, name: str) -> str:
-    """A variable of a running process's environment, as it was when its program started."""
+    """Read an environment variable of a running process, as of its program's start."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -72,7 +75,10 @@ def seconds_of(pid: int) -> float:
 
 
 class Containers:
-    """Processor time of all containers with the project's label, also of those that are gone, by label."""
+    """Processor time of all containers with the project's label, by label.
+
+    Containers that are gone count, too.
+    """
 
     def __init__(self) -> None:
         self._label: dict[str, str] = {}

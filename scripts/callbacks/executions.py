@@ -1,4 +1,7 @@
-"""Count module executions and spent time, for scripts/bench: writes JSON to the file that EXECUTIONS names."""
+"""Count module executions and spent time, for scripts/bench.
+
+It writes JSON to the file that EXECUTIONS names.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ WITHOUT_MODULE = ("assert", "debug", "fail", "include_role", "include_tasks", "i
 
 
 class CallbackModule(CallbackBase):
-    """Executions by role (or play, where a task belongs to none) and host, seconds and changes by task."""
+    """Executions by role and host, seconds and changes by task.
+
+    The play counts where a task belongs to no role.
+    """
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"

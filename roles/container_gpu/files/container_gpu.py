@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a container gets of its host's GPUs: those that the calling job may open, and NVIDIA's libraries and tools for them."""
+"""What a container gets of its host's GPUs.
+
+It gets the GPUs that the calling job may open, and NVIDIA's libraries and tools for them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ TOOLS = ("nvidia-smi",)
 
 
 def lets_in(path: str) -> bool:
-    """Whether the job may open a device; ENXIO is a device that it may open and that no driver serves."""
+    """Return whether the job may open a device.
+
+    ENXIO is a device that the job may open and that no driver serves.
+    """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
     except OSError as error:

@@ -124,7 +124,10 @@ def numbers_of(path):
 
 
 def user_of(group, path):
-    """The job that uses a device: it has the file open, or SLURM gave it that GPU. None if there is none."""
+    """Return the job that uses a device, None if no job does.
+
+    A job uses it if it has the file open, or if SLURM gave it that GPU.
+    """
     device, numbers = number(path), numbers_of(path)
     for pid in processes(group):
         own = variables(pid)

@@ -1,9 +1,10 @@
 # Made by deephdc.accelerators, role kubernetes_cluster: changes are lost with its next run.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Give kubectl the user's token, found as WLCG Bearer Token Discovery 1.0 says (doi:10.5281/zenodo.3937438).
+"""Give kubectl the user's token, found as WLCG Bearer Token Discovery 1.0 says.
 
-An exec plug-in of kubectl: prints an ExecCredential. The first of these that there is counts:
+The standard is doi:10.5281/zenodo.3937438. This is an exec plug-in of kubectl: it prints an ExecCredential.
+The first of these that there is counts:
   the variable BEARER_TOKEN; the file that BEARER_TOKEN_FILE names; $XDG_RUNTIME_DIR/bt_uUID; /tmp/bt_uUID
 A file must be the user's own or root's, and open to no one else.
 """

@@ -1,12 +1,14 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write what a Kubernetes cluster has and what is in use: a GLUE2 document, records for a CMDB, and metrics for Prometheus.
+"""Write what a Kubernetes cluster has and what is in use.
 
 usage: kubernetes_information.py KUBECONFIG DIRECTORY CLUSTER SERVICE-ID [DOMAIN-ID]
 
-KUBECONFIG is JSON, of an account that may only list nodes and pods. The files are glue2.json, cmdb.json and kubernetes_metrics.prom.
-Keys, metrics and units are those of the programs for SLURM: memory in MiB, an account is a namespace. What is not known is absent.
+KUBECONFIG is JSON, of an account that may only list nodes and pods.
+The files are glue2.json (a GLUE2 document), cmdb.json (records for a CMDB) and kubernetes_metrics.prom (metrics for Prometheus).
+Keys, metrics and units are those of the programs for SLURM: memory in MiB, an account is a namespace.
+What is not known is absent.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Unreadable(Exception):
 
 
 def quantity(text: t.Any) -> float:
-    """An amount as Kubernetes writes it, such as 500m, 2 or 16Gi; 0 where it is something else."""
+    """Read an amount as Kubernetes writes it, such as 500m, 2 or 16Gi; else return 0."""
     match = QUANTITY.fullmatch(str(text))
     return float(match.group(1)) * FACTORS.get(match.group(2), 0) if match else 0.0
 
@@ -126,7 +128,10 @@ def types_of(node: Record) -> list[str]:
 
 
 def type_of(resource: str, types: list[str]) -> str:
-    """The type of a node's devices of a resource; several with + between where the node does not say which a pod has."""
+    """Return the type of a node's devices of a resource.
+
+    Several types have + between them, where the node does not say which a pod has.
+    """
     name = resource.split("/")[1]
     if name.startswith("mig-"):
         return next((one for one in types if one.endswith(name[len("mig-") :])), name[len("mig-") :])
@@ -206,7 +211,10 @@ def status(path: str, cluster: str) -> Record:
 
 
 class Metrics:
-    """Metrics in the order in which they were first added, each with its samples together, as the format asks for."""
+    """Metrics in the order in which they were first added.
+
+    Each has its samples together, as the format asks for.
+    """
 
     def __init__(self) -> None:
         self.families: dict[str, list[str]] = {}
@@ -380,7 +388,10 @@ def share(account: str, seen: Record, usable: list[Record], service: str) -> Rec
 
 
 def cmdb(seen: Record, service: str, domain: str) -> list[Record]:
-    """Records for a CMDB: the service, and one for each type of GPU; num_gpus is what one pod can have at most."""
+    """Return records for a CMDB: the service, and one for each type of GPU.
+
+    num_gpus is what one pod can have at most.
+    """
     records = [
         {"_id": service, "type": "service", "data": known(service_type="io.kubernetes", name=seen["cluster"], sitename=domain or None)}
     ]

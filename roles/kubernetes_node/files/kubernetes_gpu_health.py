@@ -2,8 +2,9 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Cordons this node, naming the device, when a GPU that pods were promised is lost, and uncordons it when the GPU is back.
+"""Cordon this node while a GPU that pods were promised is lost.
 
+The program names the device, and uncordons the node when the GPU is back.
 A timer of systemd runs it every minute. It has the rights of kubelet: its own node, events, and the pods of its node.
 """
 
@@ -54,8 +55,9 @@ def kubectl(*words: str, given: Object | None = None) -> str:
 
 
 def why_lost(promised: Object) -> tuple[str, bool]:
-    """What is wrong with the promised devices, as the node's annotation says it; empty where nothing is.
+    """Return what is wrong with the promised devices, as the node's annotation has it.
 
+    It is empty where nothing is wrong.
     The second value says whether all of the vendors' tools answered: a sick GPU often makes them hang.
     """
     addresses = {device["pci_address"] for device in promised["devices"]}
@@ -75,7 +77,10 @@ def is_held(node: Object) -> bool:
 
 
 def hangs() -> bool:
-    """Whether an nvidia-smi waits in the driver, where no signal ends it: more of them would only wait beside it."""
+    """Return whether an nvidia-smi waits in the driver, where no signal ends it.
+
+    More of them would only wait beside it.
+    """
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
             with open(path, encoding="utf-8") as file:
@@ -87,7 +92,7 @@ def hangs() -> bool:
 
 
 def say(node: str, why: str, is_news: bool) -> None:
-    """Write the event of the node if it says something else by now, or would be gone soon."""
+    """Write the node's event if it says something else by now, or would be gone soon."""
     said, age = "", 0.0
     if os.path.exists(SAID):
         with open(SAID, encoding="utf-8") as file:
@@ -102,9 +107,9 @@ def say(node: str, why: str, is_news: bool) -> None:
 
 
 def starts_plugin_again(promised: Object, node: Object) -> bool:
-    """Start NVIDIA's device plugin again, once, where it does not offer what is back: it looks for devices only at its start.
+    """Start NVIDIA's device plugin again, once, where it does not offer what is back.
 
-    Pods keep the devices that they have.
+    It looks for devices only at its start. Pods keep the devices that they have.
     """
     allocatable = node["status"].get("allocatable") or {}
     if not promised["plugin"] or all(int(allocatable.get(name, 0)) >= count for name, count in promised["offers"].items()):

@@ -35,7 +35,10 @@ class Refused(Exception):
 
 
 def application(name: str, wanted: argparse.Namespace) -> dict[str, t.Any]:
-    """What Marathon is given. GPUs need Mesos' own containerizer, also for an image of Docker."""
+    """Return what Marathon is given.
+
+    GPUs need Mesos' own containerizer, also for an image of Docker.
+    """
     found: dict[str, t.Any] = {
         "id": f"/batch/{name}",
         "cmd": wanted.command,
@@ -57,7 +60,9 @@ def application(name: str, wanted: argparse.Namespace) -> dict[str, t.Any]:
 
 
 def state(app: t.Mapping[str, t.Any], waiting: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[str, str]:
-    """What became of an application: waiting, running, failed or finished, and a sentence.
+    """Return what became of an application: its state, and a sentence.
+
+    The state is waiting, running, failed or finished.
 
     :param app: as /v2/apps/ID has it. waiting: the entries of /v2/queue.
     """
@@ -97,7 +102,7 @@ def client(url: str, credentials: str, authority: str | None) -> Ask:
 
 
 def run(ask: Ask, app: dict[str, t.Any], seconds: float, pause: float, say: t.Callable[[str], None]) -> int:
-    """Start the application, wait until it has ended once, remove it, and give the status."""
+    """Start the application, wait until it ended once, remove it, return the status."""
     ask("POST", "/v2/apps", app)
     end = time.monotonic() + seconds if seconds else None
     last = ("", "")

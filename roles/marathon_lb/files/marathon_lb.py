@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Start the program that writes HAProxy's configuration; its parts lie in the folder balancer, beside this file."""
+"""Start the program that writes HAProxy's configuration.
+
+Its parts lie in the folder balancer, beside this file.
+"""
 
 import sys
 

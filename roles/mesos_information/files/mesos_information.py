@@ -1,14 +1,17 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write what a Mesos cluster has and what is in use: a GLUE2 document, records for a CMDB, and metrics for Prometheus.
+"""Write what a Mesos cluster has and what is in use.
 
 usage: mesos_information.py CREDENTIALS AUTHORITY DIRECTORY CLUSTER SERVICE-ID [DOMAIN-ID]
 
-CREDENTIALS is the master's JSON file of principals, of which operator is used; AUTHORITY the PEM file that its certificate is checked with.
-The environment is the master's own: MESOS_HOSTNAME, MESOS_PORT, LIBPROCESS_SSL_ENABLED. Any master may be asked, the leading one answers.
-The program only reads. The files are glue2.json, cmdb.json and mesos_metrics.prom. Keys, metrics and units are those of the programs for
-SLURM and Kubernetes: memory in MiB, an account is a framework. What is not known is absent.
+CREDENTIALS is the master's JSON file of principals, of which operator is used.
+AUTHORITY is the PEM file that the master's certificate is checked with.
+The environment is the master's own: MESOS_HOSTNAME, MESOS_PORT, LIBPROCESS_SSL_ENABLED.
+Any master may be asked, the leading one answers. The program only reads.
+The files are glue2.json (a GLUE2 document), cmdb.json (records for a CMDB) and mesos_metrics.prom (metrics for Prometheus).
+Keys, metrics and units are those of the programs for SLURM and Kubernetes: memory in MiB, an account is a framework.
+What is not known is absent.
 """
 
 from __future__ import annotations
@@ -88,7 +91,10 @@ def types_of(agent: Record) -> dict[str, int]:
 
 
 def type_of(agent: Record) -> str:
-    """The type of an agent's GPUs; several with + between, as Mesos does not say which of them a task has."""
+    """Return the type of an agent's GPUs.
+
+    Several types have + between them, as Mesos does not say which of them a task has.
+    """
     return "+".join(types_of(agent))
 
 
@@ -169,7 +175,10 @@ def status_of(state: Record) -> Record:
 
 
 def status(credentials: str, authority: str, cluster: str, environment: t.Mapping[str, str]) -> Record:
-    """The cluster as it is now; with up false and an error, a sentence, where no master leads, and nothing else in it."""
+    """Return the cluster as it is now.
+
+    Where no master leads, up is false, error is a sentence, and there is nothing else in it.
+    """
     found: Record = {"time": int(time.time()), "up": True, "error": "", "cluster": cluster}
     try:
         return {**found, **status_of(state_of(credentials, authority, environment))}
@@ -178,7 +187,10 @@ def status(credentials: str, authority: str, cluster: str, environment: t.Mappin
 
 
 class Metrics:
-    """Metrics in the order in which they were first added, each with its samples together, as the format asks for."""
+    """Metrics in the order in which they were first added.
+
+    Each has its samples together, as the format asks for.
+    """
 
     def __init__(self) -> None:
         self.families: dict[str, list[str]] = {}
@@ -267,7 +279,7 @@ def kind_of(node: Record) -> tuple[t.Any, ...]:
 
 
 def glue2(seen: Record, service: str, domain: str) -> Record:
-    """Entities of GLUE 2.0 and, for accelerators, GLUE 2.1; each in a list under its name."""
+    """Return entities of GLUE 2.0, for accelerators 2.1, in a list under each name."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seen["time"]))
     kinds: dict[tuple[t.Any, ...], list[Record]] = {}
     for node in seen["nodes"]:
@@ -369,7 +381,10 @@ def share(account: str, seen: Record, service: str) -> Record:
 
 
 def cmdb(seen: Record, service: str, domain: str) -> list[Record]:
-    """Records for a CMDB: the services, each type of GPU (num_gpus is what one task can have at most), and the GPUs of each agent."""
+    """Return records for a CMDB: services, each type of GPU, and each agent's GPUs.
+
+    num_gpus of a type is what one task can have at most.
+    """
     records: list[Record] = [
         {"_id": service, "type": "service", "data": known(service_type=TYPE, name=seen["cluster"], sitename=domain or None)}
     ]

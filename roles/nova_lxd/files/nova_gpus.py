@@ -2,13 +2,14 @@
 # Made by deephdc.accelerators, role nova_lxd: changes are lost with its next run.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Look whether the GPUs of a compute host are there, and write into their file which are lost, or back.
+"""Look whether the GPUs of a compute host are there.
 
 usage: nova_gpus /etc/nova/gpus.json
 
-What is lost is written with the key "noticed", and taken back when the device answers again. A loss without that key is the role's,
-and only the role takes it back. The driver of Nova reads the file each minute, reserves a lost GPU in Placement and informs the owner
-of its server.
+The program writes into their file which are lost, or back.
+What is lost is written with the key "noticed", and taken back when the device answers again.
+A loss without that key is the role's, and only the role takes it back.
+The driver of Nova reads the file each minute, reserves a lost GPU in Placement and informs the owner of its server.
 """
 
 from __future__ import annotations

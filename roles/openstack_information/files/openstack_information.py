@@ -1,13 +1,14 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write what an OpenStack cloud has and what is in use: a GLUE2 document, records for a CMDB, and metrics for Prometheus.
+"""Write what an OpenStack cloud has and what is in use.
 
 usage: openstack_information.py CLOUD DIRECTORY SERVICE-ID [DOMAIN-ID]
 
-CLOUD is a name in the clouds.yaml of openstacksdk. The program only reads. The files are glue2.json, cmdb.json and openstack_metrics.prom.
-Keys, metrics and units are those of the programs for SLURM and Kubernetes where there is the same: memory in MiB, an account is a project.
-What is not known is absent.
+CLOUD is a name in the clouds.yaml of openstacksdk. The program only reads.
+The files are glue2.json (a GLUE2 document), cmdb.json (records for a CMDB) and openstack_metrics.prom (metrics for Prometheus).
+Keys, metrics and units are those of the programs for SLURM and Kubernetes where there is the same.
+Memory is in MiB, an account is a project. What is not known is absent.
 """
 
 from __future__ import annotations
@@ -190,7 +191,10 @@ def status_of(cloud: Cloud) -> Record:
 
 
 def status(name: str, connected: t.Callable[[str], Cloud] = connect) -> Record:
-    """The cloud as it is now; with up false and an error, a sentence, where an API does not answer, and nothing else in it."""
+    """Return the cloud as it is now.
+
+    Where an API does not answer, up is false, error is a sentence, and there is nothing else in it.
+    """
     found: Record = {"time": int(time.time()), "up": True, "error": ""}
     nothing: Record = {"nodes": [], "servers": [], "gpus": {}, "flavors": [], "images": []}
     try:
@@ -200,7 +204,10 @@ def status(name: str, connected: t.Callable[[str], Cloud] = connect) -> Record:
 
 
 class Metrics:
-    """Metrics in the order in which they were first added, each with its samples together, as the format asks for."""
+    """Metrics in the order in which they were first added.
+
+    Each has its samples together, as the format asks for.
+    """
 
     def __init__(self) -> None:
         self.families: dict[str, list[str]] = {}
@@ -377,7 +384,10 @@ def glue2(seen: Record, service: str, domain: str) -> Record:
 
 
 def cmdb(seen: Record, service: str, domain: str) -> list[Record]:
-    """Records for a CMDB: the service, each flavor and public image, and the GPUs of each host by type."""
+    """Return records for a CMDB.
+
+    They are the service, each flavor and public image, and the GPUs of each host by type.
+    """
     records: list[Record] = [{"_id": service, "type": "service", "data": known(service_type="org.openstack.nova", sitename=domain or None)}]
     types = of_types(seen)
     for flavor in seen["flavors"]:

@@ -2,7 +2,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A hook of podman's: reads a container's configuration and prints it with the GPUs of the job that podman runs in."""
+"""A hook of podman's that adds GPUs to a container's configuration.
+
+It reads the configuration and prints it with the GPUs of the job that podman runs in.
+"""
 
 import json
 import sys

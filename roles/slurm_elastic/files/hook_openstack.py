@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # Made by deephdc.accelerators. SPDX-License-Identifier: Apache-2.0
-"""Hook that makes and deletes servers of an OpenStack cloud, one per node, with the node's name.
+"""Hook that makes and deletes servers of an OpenStack cloud, one per node.
 
 usage: hook resume|suspend|fail NAME...
 
-It only ever deletes servers that carry the cluster's mark, so a server that happens to have a node's name is safe.
+A server has its node's name. The hook only ever deletes servers that carry the cluster's mark.
+So a server that happens to have a node's name is safe.
 Resuming a node that has a server already, or suspending one that has none, is right.
 """
 
@@ -31,7 +32,10 @@ class Trouble(Exception):
 
 
 def sentence_of(error: Exception) -> str:
-    """What an error of the cloud or of the way to it means, in one line; it never has a password in it."""
+    """Return in one line what an error of the cloud or of the way to it means.
+
+    It never has a password in it.
+    """
     if isinstance(error, Trouble):
         return str(error)
     if isinstance(error, keystoneauth1.exceptions.Unauthorized):
@@ -59,7 +63,10 @@ class Cloud:
         self.cluster = cluster
 
     def servers(self, name: str) -> list:
-        """The node's servers that are ours; two are left where a run was killed at a bad moment."""
+        """Return the node's servers that are ours.
+
+        Two are left where a run was killed at a bad moment.
+        """
         named = [server for server in self.connection.compute.servers(details=True, name=f"^{name}$") if server.name == name]
         return [server for server in named if (server.metadata or {}).get(MARK) == self.cluster]
 

@@ -104,7 +104,7 @@ def call(hook: str, action: str, names: list[str], seconds: float) -> dict[str, 
 
 
 def take_away(name: str, sentence: str) -> None:
-    """Set a node DOWN: SLURM requeues its jobs, and does not choose it until the retry."""
+    """Set a node DOWN: SLURM requeues its jobs, and avoids it until the retry."""
     reason = MARK + "".join(character for character in " ".join(sentence.split()) if character.isprintable())[:REASON_LENGTH]
     say(f"{name} is set DOWN: {reason}")
     scontrol("update", f"NodeName={name}", "State=DOWN", f"Reason={reason}")
@@ -151,7 +151,10 @@ def due(nodes: dict[str, dict[str, str]], now: datetime.datetime, pause: float) 
 
 
 def retry(config: dict) -> None:
-    """Switch failed nodes off once more, so that nothing of them is left; SLURM takes them for idle after that."""
+    """Switch failed nodes off once more, so that nothing of them is left.
+
+    SLURM takes them for idle after that.
+    """
     for name in due(parse(scontrol("--oneliner", "show", "nodes") or ""), datetime.datetime.now(), config["retry_seconds"]):
         say(f"{name} gets another chance")
         scontrol("update", f"NodeName={name}", "State=POWER_DOWN")

@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Whose local account a token's identity is: by a declared map, never by a name that the token carries."""
+"""Whose local account a token's identity is, by a declared map.
+
+A name that the token carries never decides.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway's own, stable interface, and its translation into SLURM's versioned one: pure functions."""
+"""The gateway's stable interface, and its translation into SLURM's versioned one.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -194,7 +197,7 @@ def submission(job: NewJob, account: Account, version: int) -> Record:
 
 
 def number(value: t.Any) -> int | None:
-    """A number that SLURM may write as such, as an object, or as one of its words for none."""
+    """Read a number that SLURM may write as such, as an object or as a word for none."""
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < UNSET else None
@@ -212,7 +215,10 @@ def words(value: t.Any) -> list[str]:
 
 
 def state_of(value: t.Any) -> tuple[str, bool]:
-    """A job's state, and whether that is an end: not while the node still cleans up, as more output may come."""
+    """Return a job's state, and whether that is an end.
+
+    It is no end while the node still cleans up, as more output may come.
+    """
     found = words(value) or ["unknown"]
     return ("completing" if "completing" in found else found[0]), not set(UNENDED) & set(found)
 
@@ -302,7 +308,10 @@ def job_of_database(own: Record) -> Job:
 
 
 def newest(jobs: t.Iterable[Job]) -> list[Job]:
-    """Each job once, the newest first: slurmdbd has a record for each time that a job was queued again."""
+    """Return each job once, the newest first.
+
+    slurmdbd has a record for each time that a job was queued again.
+    """
     found = {job.id: job for job in sorted(jobs, key=lambda job: job.submitted or 0)}
     return [found[number] for number in sorted(found, reverse=True)]
 

@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""SLURM's REST interface on its private socket, asked as a user by a token that lives for a minute."""
+"""SLURM's REST interface on its private socket.
+
+It is asked as a user, by a token that lives for a minute.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,10 @@ class Slurm:
         self.known_version = 0
 
     def version(self, user: str) -> int:
-        """The newest version that both sides know; asked again when slurmrestd was replaced."""
+        """Return the newest version that both sides know.
+
+        It is asked for again when slurmrestd was replaced.
+        """
         if not self.known_version:
             for number in VERSIONS:
                 status, _answer = self.exchange("GET", f"/slurm/v0.0.{number}/ping", user, None)

@@ -93,7 +93,7 @@ async def whole_body(receive: Receive, declared: int) -> bytes:
 
 
 class BodyLimit:
-    """Reads the body before anything else does, and refuses one that is too long or too slow."""
+    """Reads the body before all else, and refuses one that is too long or too slow."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -127,7 +127,10 @@ def refusal(status: int, text: str) -> JSONResponse:
 
 
 def identity(request: fastapi.Request) -> tuple[str, str]:
-    """Issuer and subject, as the front passes them: each once, and nothing that could be two."""
+    """Return issuer and subject, as the front passes them.
+
+    Each must be there once. Nothing is accepted that could be two.
+    """
     found = []
     for name in ("x-token-issuer", "x-token-subject"):
         values = request.headers.getlist(name)
@@ -160,7 +163,10 @@ def slurm_of(request: fastapi.Request) -> gateway_rest.Slurm:
 
 
 def job_of(request: fastapi.Request, number: int, account: Account) -> gateway_jobs.Job:
-    """A job of the caller's; another's is as unknown as one that never was, whatever rights with SLURM the caller has."""
+    """Return a job of the caller's.
+
+    Another user's job is as unknown as one that never was, whatever rights with SLURM the caller has.
+    """
     slurm = slurm_of(request)
     for path, read in (("/slurm/VERSION/job/", gateway_jobs.job_of_controller), ("/slurmdb/VERSION/job/", gateway_jobs.job_of_database)):
         try:

@@ -1,10 +1,12 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Say whether an account is open, and read a part of a job's output as the user whose job it was.
+"""Say whether an account is open, and read a part of a job's output.
 
-Runs as root for one request on standard input, from a socket that only the gateway reaches; gives up everything but that user's
-rights before it looks at a path. So a link, or a path that leads elsewhere, shows a user no more than what that user can read anyway.
+It reads as the user whose job it was.
+It runs as root for one request on standard input, from a socket that only the gateway reaches.
+It gives up everything but that user's rights before it looks at a path.
+So a link, or a path that leads elsewhere, shows a user no more than what that user can read anyway.
 
 Request, one line of JSON: account, path, offset. Answer: one line of JSON, with size or with error, and the bytes.
 With an account alone the answer is that line, without size.
@@ -45,7 +47,10 @@ class Conversation(ctypes.Structure):
 
 
 def is_open(name: str) -> bool:
-    """Whether the host lets that account in today, by PAM's account phase: one that expired it does not."""
+    """Return whether the host lets that account in today, by PAM's account phase.
+
+    It does not let in an account that expired.
+    """
     pam = ctypes.CDLL("libpam.so.0")
     handle, nobody = ctypes.c_void_p(), Conversation()
     if pam.pam_start(PAM_SERVICE, name.encode(), ctypes.byref(nobody), ctypes.byref(handle)) != 0:

@@ -44,7 +44,10 @@ def kind_of(node: Record) -> tuple[t.Any, ...]:
 
 
 def environments(nodes: list[Record], service: str) -> tuple[list[Record], list[Record], dict[str, str]]:
-    """ExecutionEnvironments, AcceleratorEnvironments, and the ExecutionEnvironment's id of each node."""
+    """Return ExecutionEnvironments, AcceleratorEnvironments, and an id for each node.
+
+    The id is that of the node's ExecutionEnvironment.
+    """
     kinds: dict[tuple[t.Any, ...], list[Record]] = {}
     for node in nodes:
         kinds.setdefault(kind_of(node), []).append(node)

@@ -1,10 +1,11 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the state of a node's GPUs as Prometheus metrics, for the textfile collector of the node exporter.
+"""Write the state of a node's GPUs as Prometheus metrics.
 
 usage: gpu_metrics.py FILE [DEVICES]
 
+The metrics are for the textfile collector of the node exporter.
 DEVICES lists what SLURM schedules here, a line "type PCI-address file" for each (/etc/slurm/gpu_devices).
 What the GPU itself measures comes from nvidia-smi, where there is one.
 """

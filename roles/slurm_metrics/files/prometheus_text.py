@@ -10,7 +10,10 @@ import typing as t
 
 
 class Metrics:
-    """Metrics in the order in which they were first added, each with its samples together, as the format asks for."""
+    """Metrics in the order in which they were first added.
+
+    Each has its samples together, as the format asks for.
+    """
 
     def __init__(self) -> None:
         self.families: dict[str, list[str]] = {}

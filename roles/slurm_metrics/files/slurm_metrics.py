@@ -1,9 +1,11 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write the state of a SLURM cluster as Prometheus metrics, for the textfile collector of the node exporter.
+"""Write the state of a SLURM cluster as Prometheus metrics.
 
 usage: slurm_metrics.py FILE
+
+The metrics are for the textfile collector of the node exporter.
 """
 
 from __future__ import annotations

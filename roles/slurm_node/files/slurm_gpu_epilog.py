@@ -27,7 +27,10 @@ OTHERS = re.compile(r"/job_(\d+)(?:/|$)|/deephdc-mps-", re.MULTILINE)
 
 
 def device_numbers(gpus):
-    """The device numbers of what is the job's alone: of a MIG instance not the GPU's own file, which all of them open."""
+    """Return the device numbers of what is the job's alone.
+
+    Of a MIG instance the GPU's own file does not count, as all instances open it.
+    """
     numbers = set()
     for gpu in gpus:
         for path in gpu.files[1:] or gpu.files:
@@ -42,7 +45,10 @@ def read(pid, name):
 
 
 def remote_mounts(pid):
-    """The ids of a process' mounts whose server may not answer: stat of a file there might never end, and none is a device."""
+    """Return the ids of a process' mounts whose server may not answer.
+
+    stat of a file there might never end, and no file there is a device.
+    """
     lines = [line.partition(" - ") for line in read(pid, "mountinfo").splitlines()]
     return {fields.split(" ", 1)[0] for fields, _dash, more in lines if REMOTE.match(more)}
 
@@ -53,7 +59,10 @@ def is_on(pid, descriptor, mounts):
 
 
 def holds(pid, uid, job, numbers):
-    """Whether a process is the user's, belongs to no other job, and has one of the devices open."""
+    """Return whether a process of the user has one of the devices open.
+
+    A process that belongs to another job does not count.
+    """
     uids = re.search(r"^Uid:\s+(.*)$", read(pid, "status"), re.MULTILINE)
     if uids is None or set(uids.group(1).split()) != {uid}:  # real, effective, saved: none of them may be root's
         return False
@@ -72,7 +81,10 @@ def holds(pid, uid, job, numbers):
 
 
 def remaining(uid, job, numbers):
-    """The processes to end: pid to a descriptor of the process, which keeps its number from meaning another one."""
+    """Return the processes to end: pid to a descriptor of the process.
+
+    The descriptor keeps the number from meaning another process.
+    """
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

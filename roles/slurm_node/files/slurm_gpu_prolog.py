@@ -2,8 +2,9 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Before a job: its GPUs must be there and well, and a job that shares one by MPS gets its daemon.
+"""Before a job: its GPUs must be there and well.
 
+A job that shares a GPU by MPS gets its daemon.
 Where that is not so, the node is drained with a reason that names the device, and SLURM lets the job wait for another node.
 """
 

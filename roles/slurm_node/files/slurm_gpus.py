@@ -1,7 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs that slurmd runs on this node know of its GPUs: which there are, what is wrong with them, how to drain."""
+"""What the programs that slurmd runs on this node know of its GPUs.
+
+They know which there are, what is wrong with them, and how to drain.
+"""
 
 import contextlib
 import os

@@ -29,7 +29,10 @@ def is_wanted():
 
 @contextlib.contextmanager
 def locked():
-    """One prolog or epilog at a time: the last job's end must not stop the daemon of the one that begins."""
+    """Let one prolog or epilog run at a time.
+
+    The last job's end must not stop the daemon of the one that begins.
+    """
     os.makedirs(JOBS, mode=0o755, exist_ok=True)
     with open(os.path.join("/run/deephdc", "mps.lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

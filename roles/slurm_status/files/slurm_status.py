@@ -1,10 +1,10 @@
 # Made by deephdc.accelerators.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Read the state of a SLURM cluster from SLURM's own commands: the one source of numbers for all that is published.
+"""Read the state of a SLURM cluster from SLURM's own commands.
 
-As a program it prints the status as JSON. Its text formats are the same from SLURM 22.05 on, other than its JSON.
-Units: memory in MiB, times in seconds.
+It is the one source of numbers for all that is published. As a program it prints the status as JSON.
+SLURM's text formats are the same from 22.05 on, other than its JSON. Units: memory in MiB, times in seconds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ def number(value: str | None) -> int:
 
 
 def seconds(value: str | None) -> int | None:
-    """A time limit of SLURM in seconds, None if there is none: minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]]."""
+    """Return a time limit of SLURM in seconds, None if there is no limit.
+
+    The forms are minutes, [hours:]minutes:seconds or days-hours[:minutes[:seconds]].
+    """
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", value or "")
     if not match:
         return None
@@ -66,7 +69,10 @@ def seconds(value: str | None) -> int | None:
 
 
 def gres(total: str, used: str) -> list[Record]:
-    """Generic resources of a node: name, type, total and used, from its fields Gres and GresUsed."""
+    """Return generic resources of a node: name, type, total and used.
+
+    They are read from its fields Gres and GresUsed.
+    """
     found: dict[tuple[str, str], Record] = {}
     for key, text in (("total", total), ("used", used)):
         for part in re.sub(r"\([^)]*\)", "", text).split(","):
@@ -131,7 +137,10 @@ def partitions(output: str) -> list[Record]:
 
 
 def jobs(output: str) -> list[Record]:
-    """Jobs counted by state, partition and account, from `squeue` with its fields ended by '|'."""
+    """Count jobs by state, partition and account, from the output of `squeue`.
+
+    Its fields are ended by '|'.
+    """
     found: dict[tuple[str, str, str], Record] = {}
     for line in output.splitlines():
         words = [word.strip() for word in line.split("|")]

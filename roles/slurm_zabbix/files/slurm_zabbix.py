@@ -59,7 +59,7 @@ def quoted(text: str) -> str:
 
 
 def send(found: dict[str, str], configuration: str) -> str:
-    """Hand the values to zabbix_sender; returns what went wrong, a sentence, or nothing."""
+    """Hand the values to zabbix_sender; return a sentence if that fails, or nothing."""
     lines = "".join(f"- {quoted(key)} {quoted(value)}\n" for key, value in found.items())
     command = ["zabbix_sender", "--config", configuration, "--input-file", "-"]
     try:

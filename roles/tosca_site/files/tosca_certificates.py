@@ -1,11 +1,14 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Make an authority of a deployment and a certificate of each of its hosts, and print them as variables of the hosts, in JSON.
+"""Make an authority of a deployment and a certificate of each of its hosts.
 
 usage: tosca_certificates FOLDER PREFIX HOSTS     HOSTS: JSON, the name of each host and its IP address, which may be empty
 
-The variables are PREFIX_ca, PREFIX_certificate and PREFIX_key, with texts in PEM. The folder keeps all of it, readable by root alone.
-A certificate is made again when the host's address is another one, and 90 days before its end. The authority ends after ten years.
+Both are printed as variables of the hosts, in JSON.
+The variables are PREFIX_ca, PREFIX_certificate and PREFIX_key, with texts in PEM.
+The folder keeps all of it, readable by root alone.
+A certificate is made again when the host's address is another one, and 90 days before its end.
+The authority ends after ten years.
 """
 
 from __future__ import annotations

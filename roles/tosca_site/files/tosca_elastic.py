@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 # Made by deephdc.accelerators. SPDX-License-Identifier: Apache-2.0
-"""Hook of slurm_elastic that makes and removes machines by the Infrastructure Manager, one per node, with the node's name.
+"""Hook of slurm_elastic that makes and removes machines, one per node.
 
 usage: tosca_elastic resume|suspend|fail NAME...
 
-The machines are of the deployment that the front end is in, and boot as nodes of their image: the manager does not configure them.
-Resuming a node that has a machine already, or suspending one that has none, is right. A machine is known by two names, that of its host and
-that of its system in the manager's description, so one of a template that happens to have a node's host name is safe.
+The Infrastructure Manager makes and removes them. A machine has its node's name.
+The machines are of the deployment that the front end is in, and boot as nodes of their image.
+The manager does not configure them.
+Resuming a node that has a machine already, or suspending one that has none, is right.
+A machine is known by two names, that of its host and that of its system in the manager's description.
+So one of a template that happens to have a node's host name is safe.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ class Trouble(Exception):
 
 
 def quoted(value: str) -> str:
-    """A text of the manager's language, which has no way to write a quotation mark in one."""
+    """Return a text of the manager's language.
+
+    The language has no way to write a quotation mark in a text.
+    """
     if re.search(r"['\\\n]", value):
         raise Trouble(f"cloud_image or cloud_network of the template has a character that the manager can't read: {value!r}")
     return f"'{value}'"

@@ -1,7 +1,8 @@
-"""Keep the archives that Ansible makes of modules from one run to the next, in the directory that KEPT_MODULES names.
+"""Keep the archives that Ansible makes of modules from one run to the next.
 
-A scenario is dozens of runs of Ansible, and each would look through the imports of some thirty modules again: a third of
-the control node's processor time. A changed plugin or another ansible-core begins with an empty directory.
+They are in the directory that KEPT_MODULES names.
+A scenario is dozens of runs of Ansible, and each would look through the imports of some thirty modules again.
+That is a third of the control node's processor time. A changed plugin or another ansible-core begins with an empty directory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def state_of_plugins() -> str:
 
 
 class CallbackModule(CallbackBase):
-    """Ansible looks for archives below its own temporary directory, which ends with the run: a link leads out of it."""
+    """A link that leads out of Ansible's temporary directory.
+
+    Ansible looks for archives below that directory, which ends with the run.
+    """
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"

@@ -129,9 +129,9 @@ class Images:
 
 
 def refuse_devices(path: str) -> None:
-    """Refuse an image that has a device file, by which its user would reach the host's devices.
+    """Refuse an image with a device file: its user would reach the host's devices.
 
-    It is listed by the programs by which LXD unpacks it, in the format that LXD sees: a file may be two things at once.
+    The image is listed by the programs by which LXD unpacks it, in the format that LXD sees. A file may be two things at once.
 
     :raises Unacceptable: with a sentence for the user.
     """
@@ -154,7 +154,9 @@ def refuse_devices(path: str) -> None:
 
 
 def format_of(path: str) -> str:
-    """Read how LXD would unpack a file: an option of tar, none for a plain tarball, or squashfs.
+    """Read how LXD would unpack a file: by an option of tar, or as squashfs.
+
+    A plain tarball has no option.
 
     :raises Unacceptable: in no way that is known here.
     """
@@ -167,7 +169,10 @@ def format_of(path: str) -> str:
 
 
 def device_of(line: str) -> str:
-    """Read which device file a line of a listing shows; an empty text if it shows none, or one that is harmless."""
+    """Read which device file a line of a listing shows.
+
+    The text is empty if the line shows no device file, or a harmless one.
+    """
     if line[:1] not in ("b", "c"):
         return ""
     device = _DEVICE.match(line)

@@ -54,7 +54,7 @@ def restore(record: instances.Record, used: int = 0) -> bool:
 
 
 def _bytes(size: Any) -> int:
-    """Compute the bytes of a size as the driver writes it, such as 10GiB; 0 if there is no limit."""
+    """Compute the bytes of a size in the driver's form, such as 10GiB; 0 is no limit."""
     return int(str(size)[: -len("GiB")]) << 30 if str(size).endswith("GiB") else 0
 
 
