@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filters that check an inventory of Mesos, plan its cluster and write the files of its daemons."""
+"""Filters that check an inventory of Mesos and plan its cluster.
+
+They also write the files of its daemons.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,10 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import 
 
 
 def typed(settings: dict[str, t.Any]) -> dict[str, t.Any]:
-    """Options given on the command line (-e name=value), and templates of older cores, are text."""
+    """Return the settings with own_ca as true or false.
+
+    Options given on the command line (-e name=value), and templates of older cores, are text.
+    """
     return {**settings, "own_ca": boolean(settings.get("own_ca") or False)}
 
 

@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The filters that check an inventory of OpenStack, plan its cloud and compute the configuration of its parts."""
+"""Filters that check an inventory of OpenStack and plan its cloud.
+
+They also compute the configuration of its parts.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that compute configuration of OpenStack's compute hosts with LXD, and of Neutron's agent there."""
+"""Filters that compute configuration of OpenStack's compute hosts with LXD.
+
+They also compute that of Neutron's agent there.
+"""
 
 from __future__ import annotations
 

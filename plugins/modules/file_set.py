@@ -246,7 +246,10 @@ def header_of(found: tuple[int, int, int] | None, item: dict) -> str:
 
 
 def undoable(change: dict) -> bool:
-    """Whether the result may show how to take a change back: not if the file was secret before or is now."""
+    """Return whether the result may show how to take a change back.
+
+    It may not if the file was secret before or is now.
+    """
     item, found = change["item"], change["found"]
     if item["state"] == "directory" or item["secret_base64"] is not None:
         return False

@@ -121,7 +121,10 @@ def secret(path: str) -> str:
 
 
 def says_none(error: HTTPError) -> bool:
-    """Whether it is the SCIM interface that knows no such entry: a wrong address and a broken proxy answer 404, too."""
+    """Return whether it is the SCIM interface that knows no such entry.
+
+    A wrong address and a broken proxy answer 404, too.
+    """
     try:
         return scim.ERROR in json.loads(error.read(65536))["schemas"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -172,7 +172,10 @@ def boot_loader(wanted: str) -> str:
 
 
 class Grub:
-    """The arguments in a file of /etc/default/grub.d, of which update-grub makes the menu."""
+    """The arguments in a file of /etc/default/grub.d.
+
+    update-grub makes the menu of it.
+    """
 
     def __init__(self, module: AnsibleModule, name: str) -> None:
         self.module = module
@@ -240,7 +243,10 @@ class SystemdBoot:
         return is_noted and (not arguments or (read(KERNEL_CMDLINE) or "").split() == [*self.foreign, *arguments])
 
     def configure(self, arguments: list[str], before: list[str]) -> None:
-        """Write the note first and remove it last, so that what a killed run added is known."""
+        """Write the note first and remove it last.
+
+        So what a killed run added is known.
+        """
         union = [*before, *cmdline.missing(before, arguments)]
         replace(self.record, json.dumps({"added": union}) + "\n")
         replace(KERNEL_CMDLINE, " ".join([*self.foreign, *arguments]) + "\n")
@@ -269,7 +275,10 @@ class SystemdBoot:
 
 
 def is_as_wanted(lines: list[list[str]], wanted: list[str], unwanted: list[str]) -> bool:
-    """Whether every entry of the menu has what is wanted, and nothing of what was taken away."""
+    """Return whether every entry of the menu has what is wanted.
+
+    It must have nothing of what was taken away.
+    """
     return (bool(lines) or not wanted) and all(not cmdline.missing(line, wanted) and not set(line) & set(unwanted) for line in lines)
 
 

@@ -194,7 +194,9 @@ class Server:
         return self._kubectl("get", self._here, "--raw", "/metrics")
 
     def takes(self, candidate: str) -> None:
-        """Try a configuration; until the patience is at its end, as the API server's own pod may not be known yet.
+        """Try a configuration again and again until the patience is at its end.
+
+        The API server's own pod may not be known yet.
 
         :raises Failed: it is refused, or could not be tried.
         """

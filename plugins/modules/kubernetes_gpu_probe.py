@@ -195,7 +195,10 @@ def judge(output: str) -> tuple[bool, str]:
 
 
 def without(kubectl: Kubectl, probes: list[dict], seconds: int) -> dict[int, str]:
-    """What is wrong with nodes that offer less than they should: a device plugin that does not run must not pass for a node in use."""
+    """Return what is wrong with nodes that offer less than they should.
+
+    A device plugin that does not run must not pass for a node in use.
+    """
     until = time.monotonic() + seconds
     while True:
         offers = {node["metadata"]["name"]: (node.get("status") or {}).get("allocatable") or {} for node in kubectl.listed("nodes")}

@@ -193,12 +193,18 @@ class Restore:
         return ""
 
     def is_activated(self) -> bool:
-        """Whether all of this backup is in its place by the call that the note is of; at most its start is left to do."""
+        """Return whether all of this backup is in its place.
+
+        The call that the note is of put it there. At most its start is left to do.
+        """
         mark = read_json(MARK)
         return bool(self.noted) and self.noted.get("backup") == self.identity and mark.get("call") == self.noted.get("call")
 
     def is_begun(self) -> bool:
-        """Whether a killed call of the same backup had stopped the former control plane, which nothing started since."""
+        """Return whether a killed call had stopped the former control plane.
+
+        It was a call with the same backup, and nothing started the control plane since.
+        """
         return (
             self.noted.get("backup") == self.identity
             and self.noted.get("stage") == "replacing"
@@ -363,7 +369,10 @@ class Restore:
             shutil.copytree(f"{source}/pki", pki, symlinks=True)
 
     def activate(self) -> None:
-        """The new tree takes the place of the former one: from here on the backup is what the host has."""
+        """Put the new tree in the place of the former one.
+
+        From here on the backup is what the host has.
+        """
         self.keep(backup.ROOT, f"{backup.ROOT}.before-restore-{self.noted['time']}")
         os.rename(NEW_ROOT, backup.ROOT)
         descriptor = os.open(os.path.dirname(backup.ROOT), os.O_RDONLY)

@@ -140,7 +140,10 @@ def drivers() -> dict[str, str | None]:
 
 
 def make(device: dict) -> None:
-    """Let the kernel make a device; that of a type of which none is free any more ends in an error."""
+    """Let the kernel make a device.
+
+    If no device of its type is free any more, that ends in an error.
+    """
     kinds = f"{mediated.PARENTS}/{device['parent']}/mdev_supported_types"
     try:
         write(under(ROOT, f"{kinds}/{device['type']}/create"), device["uuid"])

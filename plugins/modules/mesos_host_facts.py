@@ -59,7 +59,10 @@ LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64
 
 
 def control_groups(root: str) -> tuple[int, list[str]]:
-    """The version of control groups, and which controllers of version 1 are mounted. A hybrid of both counts as 1."""
+    """Return the version of control groups, and the mounted controllers of version 1.
+
+    A hybrid of both counts as 1.
+    """
     folder = os.path.join(root, FOLDER)
     if os.path.exists(os.path.join(folder, "cgroup.controllers")):
         return 2, []

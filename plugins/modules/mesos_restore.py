@@ -96,7 +96,10 @@ def noted(path: str, digest: str) -> str:
 
 
 def is_unused(path: str, there: list[str]) -> bool:
-    """Whether the files are those of the backup alone: a server that ran has begun another log."""
+    """Return whether the files are those of the backup alone.
+
+    A server that ran has begun another log.
+    """
     with tarfile.open(os.path.join(path, backup.ZOOKEEPER)) as tar:
         return sorted(os.path.basename(name) for name in tar.getnames()) == sorted(there)
 
@@ -111,7 +114,10 @@ def write(path: str, text: str) -> None:
 
 
 def extract(archive: str, target: str, owner: str) -> None:
-    """Unpack ZooKeeper's files, and nothing else that an archive may have, into a new directory."""
+    """Unpack ZooKeeper's files into a new directory.
+
+    Nothing else that an archive may have is unpacked.
+    """
     shutil.rmtree(target, ignore_errors=True)
     os.mkdir(target, 0o750)
     with tarfile.open(archive, "r:gz") as tar:
@@ -129,7 +135,10 @@ def extract(archive: str, target: str, owner: str) -> None:
 
 
 def restore(module: AnsibleModule, manifest_digest: str) -> str:
-    """Put the backup in its place; where the former data are, empty if there were none."""
+    """Put the backup in its place.
+
+    Return where the former data are, empty if there were none.
+    """
     data, owner = module.params["zookeeper"], module.params["owner"]
     place, new, note = os.path.join(data, backup.VERSION), os.path.join(data, f"{backup.VERSION}.restoring"), os.path.join(data, NOTE)
     if module.run_command(["systemctl", "cat", UNIT])[0] == 0:

@@ -168,7 +168,10 @@ def installed(module: AnsibleModule, names: list[str]) -> dict[str, str]:
 
 
 def archives(module: AnsibleModule) -> list[tuple[str, str]]:
-    """Where the distribution comes from: its release, the updates and the security updates."""
+    """Return where the distribution comes from.
+
+    That is its release, the updates and the security updates.
+    """
     codename = re.search(r'^VERSION_CODENAME="?(\w+)', read_text("/etc/os-release") or "", re.MULTILINE)
     out = module.run_command(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"])[1]
     rows = [tuple(line.split()) for line in out.splitlines()]

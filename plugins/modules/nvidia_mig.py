@@ -177,7 +177,10 @@ class Smi:
         return mig.instances(there, self.ask("mig", "-i", mode.bus_id, "-lci"))
 
     def processes(self, bus_id: str) -> list[str]:
-        """Who computes on a GPU, such as 'python3 (process 4711)', also where its device files are not seen."""
+        """Return who computes on a GPU, such as 'python3 (process 4711)'.
+
+        This works also where its device files are not seen.
+        """
         rows = self.ask("-i", bus_id, "--query-compute-apps=pid,process_name", "--format=csv,noheader").splitlines()
         split = [row.partition(", ") for row in rows]
         return [f"{os.path.basename(name)} (process {pid})" for pid, _comma, name in split if pid.isdigit()]

@@ -73,7 +73,10 @@ LARGEST = 1024 * 1024
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Metadata come from the given address only; to take them from another one would be the site's decision."""
+    """Metadata from the given address only.
+
+    To take them from another one would be the site's decision.
+    """
 
     def redirect_request(self, *args: object, **kwargs: object) -> None:
         return None

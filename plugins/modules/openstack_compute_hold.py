@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Keep new servers from a compute host of OpenStack and wait for those that run there."""
+"""Keep new servers from an OpenStack compute host; wait for those that run there."""
 
 from __future__ import annotations
 

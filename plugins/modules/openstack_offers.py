@@ -82,7 +82,10 @@ VERSION = {"OpenStack-API-Version": "placement 1.14"}
 
 
 def units(placement: t.Any, name: str) -> dict[str, dict[str, int]] | None:
-    """The total, used and reserved units of each class of GPUs that a host has in Placement; None where it has no such host."""
+    """Return the units of each class of GPUs that a host has in Placement.
+
+    These are the total, used and reserved units. None means that Placement has no such host.
+    """
     roots = placement.get("/resource_providers", params={"name": name}, headers=VERSION).json()["resource_providers"]
     if not roots:
         return None
@@ -105,7 +108,10 @@ def units(placement: t.Any, name: str) -> dict[str, dict[str, int]] | None:
 def compare(
     expected: t.Sequence[dict[str, t.Any]], services: dict[str, t.Any], there: dict[str, dict[str, dict[str, int]] | None]
 ) -> tuple[list[str], list[str]]:
-    """What is offered, a line for each host and class, and what differs, a sentence each."""
+    """Return what is offered, and what differs.
+
+    The first is a line for each host and class, the second a sentence for each difference.
+    """
     lines, wrong = [], []
     for wanted in expected:
         host, name = wanted["host"], wanted["name"]

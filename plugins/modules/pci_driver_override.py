@@ -177,7 +177,10 @@ def unsafe(address: str, facts: dict[str, dict]) -> str | None:
 
 
 def is_held(address: str, function: dict, driver: str) -> bool:
-    """Whether a driver keeps a function from its own: it has it, or would have it, where it could not be bound at boot."""
+    """Return whether a driver keeps a function from its own.
+
+    The driver has it, or would have it, where it could not be bound at boot.
+    """
     return driver_of(address) == driver or (driver_of(address) is None and function["driver_override"] == driver)
 
 

@@ -104,7 +104,10 @@ DISTRIBUTION = "/usr/lib/python3/dist-packages"
 
 
 def of_ansible(module: AnsibleModule) -> dict:
-    """The same facts under the same names as the module setup returns, which does it in the same way."""
+    """Return the same facts under the same names as the module setup.
+
+    That module does it in the same way.
+    """
     collector = ansible_collector.get_ansible_collector(
         all_collector_classes=default_collectors.collectors,
         namespace=PrefixFactNamespace(namespace_name="ansible", prefix="ansible_"),

@@ -141,7 +141,10 @@ def read(module: AnsibleModule) -> dict[str, dict[str, str]]:
 
 
 def heard(module: AnsibleModule) -> dict[str, dict[str, str]]:
-    """The nodes when the controller hears of all that may be resumed, or the wait is over."""
+    """Return the nodes when the controller hears of all that may be resumed.
+
+    If the wait is over before that, return them then.
+    """
     deadline = time.monotonic() + (0 if module.check_mode else module.params["wait"])
     while True:
         nodes = read(module)

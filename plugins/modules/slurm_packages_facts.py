@@ -115,7 +115,10 @@ def candidate(module: AnsibleModule) -> str:
 
 
 def needs(module: AnsibleModule, packages: dict[str, str], suite: str) -> list[str]:
-    """What must come from the suite so that SLURM's packages can, found by letting apt try without changing anything."""
+    """Return what must come from the suite so that SLURM's packages can.
+
+    apt finds it: it tries without changing anything.
+    """
     names, out = list(packages) or list(ALL), ""
     extra: list[str] = []
     for _try in range(20):

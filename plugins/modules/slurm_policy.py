@@ -111,7 +111,10 @@ def jobs(module: AnsibleModule) -> list[Job] | None:
 
 
 def partition_qos(module: AnsibleModule) -> set[str] | None:
-    """QOS that the running controller's partitions name, without which it would not start again; None where it does not say."""
+    """Return the QOS that the running controller's partitions name.
+
+    Without them it would not start again. None means that it does not say.
+    """
     code, out, _err = module.run_command(["scontrol", "--oneliner", "show", "partitions"])
     if code != 0 or "PartitionName=" not in out:
         return None

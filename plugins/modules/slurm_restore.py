@@ -124,7 +124,10 @@ OWN_TABLES = ("_usage_day_table", "_usage_hour_table", "_usage_month_table", "_l
 
 
 def noted() -> dict[str, dict[str, str]]:
-    """What earlier runs restored: part to backup and what it was then, which is empty while it is under way."""
+    """Return what earlier runs restored.
+
+    Each part has its backup and what it was then, which is empty while it is under way.
+    """
     try:
         with open(NOTE, encoding="utf-8") as file:
             return {part: entry for part, entry in json.load(file).items() if isinstance(entry, dict)}
@@ -192,7 +195,10 @@ class Part:
         raise NotImplementedError
 
     def begun(self) -> bool:
-        """Whether a killed run of the same backup is to be completed: nothing has worked with what it left."""
+        """Return whether a killed run of the same backup is to be completed.
+
+        Nothing has worked with what it left.
+        """
         return noted().get(self.name) == {"backup": self.identity, "was": ""} and not used_since_note(self.module, self.unit)
 
     def confirmed(self) -> bool:
@@ -280,7 +286,12 @@ class StatePart(Part):
 
 
 def bring_configuration(archive: str, replaced: t.Collection[str]) -> None:
-    """Write the files of the archive that this host does not have, with their modes and owners' names. replaced: those that it may have."""
+    """Write the files of the archive that this host does not have.
+
+    They get their modes and owners' names.
+
+    replaced: those that it may have.
+    """
     with tarfile.open(archive, "r:gz") as tar:
         for member in restored_state.members(tar):
             target = os.path.normpath(os.path.join("/", member.name))

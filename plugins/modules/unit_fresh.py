@@ -161,7 +161,10 @@ def settled_copies(copies: dict[str, str], seconds: float) -> list[str]:
 
 
 def read_its_files(state: dict[str, str], by_reload: bool) -> float:
-    """When a running unit read its files, by the monotonic clock, so a stepped clock moves it with the files' clock."""
+    """Return when a running unit read its files, by the monotonic clock.
+
+    So a stepped clock moves it with the files' clock.
+    """
     moment = int(state["ExecMainStartTimestampMonotonic"])
     if by_reload and state.get("ReloadResult", "success") == "success":
         # The last change of state of a unit that runs was its start or the end of a reload.

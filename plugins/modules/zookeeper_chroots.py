@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Give each account of ZooKeeper a folder of its own, before another one takes its name."""
+"""Give each account of ZooKeeper its own folder, before another takes its name."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def same(first: list[Any], second: list[Any]) -> bool:
 
 
 def bring(client: Any, path: str, wanted: list[Any], is_dry: bool) -> tuple[str, str] | None:
-    """Bring a folder to its rights; None where it has them, else the rights before and after.
+    """Bring a folder to its rights.
+
+    Return None where it has them, else the rights before and after.
 
     :raises Refused: another account has it.
     """

@@ -17,7 +17,10 @@ _ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])\Z",
 
 def canonical_address(text):
     # type: (str) -> str | None
-    """A PCI address as sysfs writes it, or None: nvidia-smi's '00000000:41:00.0' becomes '0000:41:00.0'."""
+    """Return a PCI address as sysfs writes it; None for any other text.
+
+    nvidia-smi's '00000000:41:00.0' becomes '0000:41:00.0'.
+    """
     match = _ADDRESS.match(text.strip())
     if not match:
         return None

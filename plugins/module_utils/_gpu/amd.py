@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What AMD's driver amdgpu reports in sysfs, and rocm-smi if sysfs does not have it."""
+"""What AMD's driver amdgpu reports in sysfs, and rocm-smi where sysfs lacks it."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -28,7 +28,7 @@ ROCM_VERSION_PATH = "/opt/rocm/.info/version"
 
 def read(root, entries, budget):
     # type: (str, list[dict[str, Any]], TimeBudget) -> None
-    """Add what amdgpu and rocm-smi report to those of a host's entries that amdgpu drives."""
+    """Add what amdgpu and rocm-smi report to a host's entries that amdgpu drives."""
     keys = ("model", "uuid", "serial", "memory_mib")
     gpus = [entry for entry in entries if entry["driver"] == "amdgpu" and entry["kind"] == "gpu"]
     in_sysfs = {entry["pci_address"]: read_sysfs(root, entry["pci_address"]) for entry in gpus}
@@ -48,7 +48,10 @@ def read(root, entries, budget):
 
 def read_sysfs(root, address):
     # type: (str, str) -> dict[str, Any]
-    """model, uuid (as ROCR_VISIBLE_DEVICES takes it), serial, memory_mib and ecc_problems of a GPU that amdgpu drives."""
+    """Return what sysfs reports of a GPU that amdgpu drives.
+
+    The keys are model, uuid (as ROCR_VISIBLE_DEVICES takes it), serial, memory_mib and ecc_problems.
+    """
     device = under(root, "/sys/bus/pci/devices/" + address)
     memory_bytes = read_integer(os.path.join(device, "mem_info_vram_total"))
     errors = re.search(r"ue: (\d+)", read_text(os.path.join(device, "ras", "umc_err_count")) or "")

@@ -60,8 +60,9 @@ def find_command(name):
 
 def run_bounded(argv, budget):
     # type: (list[str], TimeBudget) -> CommandResult
-    """Run *argv* without a shell for the rest of *budget*, then kill it and all it started.
+    """Run *argv* without a shell for the rest of *budget*.
 
+    Then kill it and all that it started.
     Output goes to files, not pipes: a grandchild that keeps a pipe open could make a reader wait for ever.
     A process that even SIGKILL does not end at once (a driver that hangs in the kernel) is left behind.
 

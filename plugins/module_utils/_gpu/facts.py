@@ -3,7 +3,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""Assembles the accelerator model: one dict per device, the same keys for every device, None where a fact is absent."""
+"""The accelerator model: one dict per device, the same keys for every device.
+
+This module assembles it. An absent fact has the value None.
+"""
 
 from __future__ import absolute_import, division, print_function
 
@@ -38,7 +41,9 @@ PROBLEMS = ("driver_mismatch", "fallen_off_bus", "device_file_missing", "ecc_err
 
 def kind_of(ids):
     # type: (dict[str, str | None]) -> str | None
-    """gpu, accelerator or console; None for any other device, such as a GPU's audio function.
+    """Return gpu, accelerator or console; None for any other device.
+
+    A GPU's audio function is such another device.
 
     - gpu: a display controller (PCI class 03) that can compute by its vendor's record: graphics that is part of a CPU
       is a console. Also a processing accelerator (class 12) that is known as a GPU, such as an MI300X.
@@ -129,7 +134,10 @@ def _entry(root, ids, model):
 
 def _add_device_files(root, entry):
     # type: (str, dict[str, Any]) -> None
-    """The files through which a process uses the device, the one that schedulers confine first."""
+    """Add the files through which a process uses the device.
+
+    The one that schedulers confine comes first.
+    """
     device = under(root, "/sys/bus/pci/devices/" + entry["pci_address"])
     if entry["_files"] is not None:
         files = entry["_files"]

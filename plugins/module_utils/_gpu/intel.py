@@ -30,7 +30,10 @@ def read(root, entries, budget):
 
 def memory_mib(root, address):
     # type: (str, str) -> int | None
-    """Device memory in MiB: xe has it per tile, and of i915 only Intel's own builds have it (on the DRM card)."""
+    """Return the device memory in MiB; None where it is not reported.
+
+    The driver xe reports it per tile. Of i915 only Intel's own builds report it (on the DRM card).
+    """
     device = under(root, "/sys/bus/pci/devices/" + address)
     tiles = [name for name in list_directory(device) if name.startswith("tile")]
     files = [os.path.join(device, tile, "physical_vram_size_bytes") for tile in tiles]

@@ -3,7 +3,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""Short scheduler types of accelerators: from PCI ids where known, else from the marketing name."""
+"""Short scheduler types of accelerators.
+
+They come from PCI ids where these are known, else from the marketing name.
+"""
 
 from __future__ import absolute_import, division, print_function
 

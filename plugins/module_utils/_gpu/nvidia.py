@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What NVIDIA's driver reports: /proc/driver/nvidia, and nvidia-smi where it is installed."""
+"""What NVIDIA's driver reports in /proc/driver/nvidia, and nvidia-smi if present."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -50,7 +50,7 @@ _RETURN_VALUES = {
 
 def read(root, entries, budget):
     # type: (str, list[dict[str, Any]], TimeBudget) -> None
-    """Add what NVIDIA's driver and nvidia-smi report to those of a host's entries that are NVIDIA's."""
+    """Add what NVIDIA's driver and nvidia-smi report to a host's NVIDIA entries."""
     for entry in entries:
         if entry["driver"] == "nvidia":
             entry["_files"] = []  # jobs use the driver's own files, not those that sysfs names
@@ -85,7 +85,10 @@ def kernel_module_version(root):
 
 def proc_information(root):
     # type: (str) -> dict[str, dict[str, Any]]
-    """model, uuid and minor (each maybe None) of every GPU that the kernel module serves, by PCI address."""
+    """Return what the kernel module reports of each GPU it serves, by PCI address.
+
+    The keys are model, uuid and minor, each maybe None.
+    """
     directory = under(root, "/proc/driver/nvidia/gpus")
     found = {}
     for name in list_directory(directory):
@@ -150,7 +153,10 @@ def query_smi(budget):
 
 def capability_files(root, minor, gpu_instance, compute_instance):
     # type: (str, int, int, int) -> list[str]
-    """The two files under /dev/nvidia-caps that give access to a MIG device, as far as the kernel module names them."""
+    """Return the two files under /dev/nvidia-caps that give access to a MIG device.
+
+    A file that the kernel module does not name is left out.
+    """
     instance = "/proc/driver/nvidia/capabilities/gpu%d/mig/gi%d" % (minor, gpu_instance)
     files = []
     for access in (instance + "/access", "%s/ci%d/access" % (instance, compute_instance)):

@@ -4,7 +4,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
 # The role slurm_node installs it with address.py on nodes: it imports nothing else, and runs nothing.
-"""What nvidia-smi prints: -q -x, schemas v10 (driver 450) to v13 (driver 595), and -L."""
+"""What nvidia-smi prints with -q -x and with -L.
+
+The schemas of -q -x are v10 (driver 450) to v13 (driver 595).
+"""
 
 from __future__ import absolute_import, division, print_function
 
@@ -65,7 +68,10 @@ def parse_document(text):
 
 def parse_list(text):
     # type: (str) -> dict[tuple[str, int], tuple[str, str]]
-    """Profile and uuid of MIG devices from nvidia-smi -L, by the uuid of their GPU and their index on it."""
+    """Return profile and uuid of the MIG devices in the answer of nvidia-smi -L.
+
+    The keys are the uuid of their GPU and their index on it.
+    """
     found = {}
     gpu_uuid = ""
     for line in text.splitlines():
@@ -80,7 +86,10 @@ def parse_list(text):
 
 def _document_bounds(text):
     # type: (str) -> tuple[int, int]
-    """Warnings may stand before and after the document: it begins at its first tag and ends after its last one."""
+    """Return where the document begins and ends.
+
+    Warnings may stand before and after it: it begins at its first tag and ends after its last one.
+    """
     start = text.find("<nvidia_smi_log")
     end = text.rfind("</nvidia_smi_log>")
     return start, end + len("</nvidia_smi_log>") if end >= 0 else -1

@@ -3,7 +3,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-"""What the kernel reports about PCI devices in sysfs, to any user and before any driver is installed."""
+"""What the kernel reports about PCI devices in sysfs.
+
+Any user can read it, before any driver is installed.
+"""
 
 from __future__ import absolute_import, division, print_function
 
@@ -36,7 +39,10 @@ def under(root, path):
 
 def full_address(text):
     # type: (str) -> str
-    """The canonical address of one that lspci printed, which leaves the domain out where there is only one; other text as it is."""
+    """Return the canonical address of one that lspci printed; other text as it is.
+
+    lspci leaves the domain out where there is only one.
+    """
     short = re.match(r"[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\Z", text)
     return canonical_address("0000:" + text if short else text) or text
 
@@ -49,7 +55,10 @@ def address_key(address):
 
 def read_text(path):
     # type: (str) -> str | None
-    """The text of a small file without the white space around it; None if it is absent, unreadable or binary."""
+    """Return the text of a small file without the white space around it.
+
+    None means that the file is absent, unreadable or binary.
+    """
     try:
         with io.open(path, "rb") as stream:
             content = stream.read(_MAXIMUM_TEXT_BYTES)
@@ -87,8 +96,9 @@ def link_name(path):
 
 def read_ids(root):
     # type: (str) -> list[dict[str, str | None]]
-    """pci_address, class, vendor_id, device_id and subsystem_id of every PCI device under *root*, in order of address.
+    """Return the ids of every PCI device under *root*, in order of address.
 
+    The keys are pci_address, class, vendor_id, device_id and subsystem_id.
     The hexadecimal digits are in lower case, without '0x'. A device whose class cannot be found out is left out.
     """
     directory = under(root, "/sys/bus/pci/devices")
@@ -103,8 +113,11 @@ def read_ids(root):
 
 def read_placement(root, address):
     # type: (str, str) -> dict[str, Any]
-    """The facts of one device that need no driver: driver, numa_node, local_cpus, pcie, iommu_group,
-    iommu_group_peers, sriov, boot_vga (bool or None) and lost (config space reads all ones)."""
+    """Return the facts of one device that need no driver.
+
+    They are driver, numa_node, local_cpus, pcie, iommu_group, iommu_group_peers, sriov, boot_vga (bool or None)
+    and lost (config space reads all ones).
+    """
     device = under(root, "/sys/bus/pci/devices/" + address)
     numa_node = read_integer(os.path.join(device, "numa_node"))
     group = link_name(os.path.join(device, "iommu_group"))
@@ -131,8 +144,9 @@ def read_placement(root, address):
 
 def pci_ids_names(wanted, paths=PCI_IDS_PATHS):
     # type: (list[tuple[str, str]], tuple[str, ...]) -> dict[tuple[str, str], str]
-    """The names that the first readable pci.ids file of *paths* has for the (vendor_id, device_id) pairs *wanted*.
+    """Return the names that pci.ids has for the (vendor_id, device_id) pairs *wanted*.
 
+    The first readable file of *paths* counts.
     The file has 40,000 lines: searching its bytes takes 2 ms, reading it line by line 30 ms.
     """
     content = b""

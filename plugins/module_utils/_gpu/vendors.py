@@ -257,7 +257,10 @@ def name_of(pci_id):
 
 def why_useless(driver):
     # type: (str) -> str | None
-    """Why no job computes on a device with this kernel driver, a clause; None if no vendor's record has it."""
+    """Return why no job computes on a device with this kernel driver, as a clause.
+
+    None means that no vendor's record has the driver.
+    """
     return next((vendor.useless_drivers[driver] for vendor in VENDORS if driver in vendor.useless_drivers), None)
 
 

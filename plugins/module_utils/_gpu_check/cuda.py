@@ -2,8 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A small computation on one NVIDIA GPU, by CUDA's driver interface: the library belongs to the driver, no toolkit is needed.
+"""A small computation on one NVIDIA GPU, by CUDA's driver interface.
 
+The library belongs to the driver, so no toolkit is needed.
 Names and types of the functions: CUDA Driver API reference, https://docs.nvidia.com/cuda/cuda-driver-api/
 """
 
@@ -67,7 +68,10 @@ def library() -> t.Any:
 
 
 def compute(address: str) -> str:
-    """Square a million numbers on the GPU at a PCI address: COMPUTED, BUSY, or what went wrong, in the library's words."""
+    """Square a million numbers on the GPU at a PCI address.
+
+    Return COMPUTED, BUSY, or what went wrong, in the library's words.
+    """
     cuda = library()
     try:
         _call(cuda, "cuInit", 0)

@@ -31,7 +31,10 @@ STATES = {
 
 
 def files_of(accelerator: t.Mapping[str, t.Any]) -> list[str]:
-    """Files through which it is used: by virtual machines the one of its IOMMU group, otherwise its driver's."""
+    """Return the files through which an accelerator is used.
+
+    Virtual machines use the one of its IOMMU group, all others use those of its driver.
+    """
     if accelerator["driver"] == "vfio-pci":
         return [f"/dev/vfio/{accelerator['iommu_group']}"]
     return list(accelerator["device_files"])
@@ -50,7 +53,9 @@ def open_all(paths: t.Sequence[str]) -> dict[str, str]:
 
 
 def as_user(user: str, action: t.Callable[[], t.Any], seconds: float = 60.0) -> t.Any:
-    """What an action gives that a user with all groups does, in its own process, as one that gave up its rights can't take them back.
+    """Return what an action gives that a user with all groups does.
+
+    It runs in its own process, as one that gave up its rights can't take them back.
 
     :param action: gives what JSON can hold.
     :raises OSError: the process ended without a result, or did not end in time: a driver may hang for good.
@@ -94,7 +99,9 @@ def open_all_as(user: str, paths: t.Sequence[str]) -> dict[str, str]:
 def compute_all_as(
     user: str, accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str], in_use: t.Container[str]
 ) -> dict[str, str]:
-    """PCI address to what a small computation ended with, of NVIDIA's GPUs that the user can open whole; of none without the library.
+    """Return what a small computation ended with, by PCI address.
+
+    It runs on NVIDIA's GPUs that the user can open whole, and on no GPU without the library.
 
     :param in_use: PCI addresses of those in use. They are left alone, as a computation takes memory that a job may need.
     """
@@ -118,7 +125,10 @@ def compute_all_as(
 def report(
     accelerators: t.Iterable[t.Mapping[str, t.Any]], opened: t.Mapping[str, str], computed: t.Mapping[str, str]
 ) -> list[dict[str, t.Any]]:
-    """Result per accelerator: its files' states, what a computation ended with (None without one), and what is wrong with it."""
+    """Return the result for each accelerator.
+
+    It has the states of its files, what a computation ended with (None without one), and what is wrong with it.
+    """
     return [
         {
             "pci_address": own["pci_address"],

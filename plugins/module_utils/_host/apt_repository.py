@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A package repository as variables of roles describe it: uri, suite, components and key."""
+"""A package repository in variables of roles: uri, suite, components and key."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the archives of an apt sources file have, before the host's own apt knows of them."""
+"""What the archives of an apt sources file have, before the host's apt knows them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class Unreadable(Exception):
 
 
 def versions(module: AnsibleModule, names: t.Sequence[str], sources: str) -> dict[str, list[str]]:
-    """The versions of packages that the archives have, newest first; apt reads them into a directory that is then removed.
+    """Return the versions of packages that the archives have, newest first.
+
+    apt reads the archives into a directory, which is removed afterwards.
 
     :raises Unreadable: an archive doesn't answer, or is not signed by the key that is expected.
     """

@@ -46,7 +46,10 @@ def states(text: str) -> list[State]:
 
 
 def state_of(known: t.Iterable[State], name: str, version: str, kernel: str) -> State | None:
-    """State of a module for a kernel, which may be that it was added only; None if dkms does not know it."""
+    """Return the state of a module for a kernel; None if dkms does not know it.
+
+    The state may be that the module was only added.
+    """
     own = [state for state in known if (state.name, state.version) == (name, version)]
     for state in own:
         if state.kernel == kernel:
@@ -63,7 +66,9 @@ def is_whole(state: State | None) -> bool:
 
 
 def first_error(log: str) -> str:
-    """The first error in a make.log: the compiler's, with file and line, else of whatever else failed, else the last line.
+    """Return the first error in a make.log.
+
+    It is the compiler's, with file and line. Without one it is that of whatever else failed, or else the last line.
 
     >>> first_error("/var/lib/dkms/nvidia/1/build/nvidia/nv-pci.c:237:13: error: too few arguments to function 'f'")
     "nvidia/nv-pci.c:237: too few arguments to function 'f'"
@@ -83,7 +88,7 @@ def first_error(log: str) -> str:
 
 
 def settings(conf: str) -> dict[str, str]:
-    """PACKAGE_NAME, PACKAGE_VERSION and the modules' names (a list in one string) of a dkms.conf."""
+    """Return PACKAGE_NAME, PACKAGE_VERSION and the first module's name of a dkms.conf."""
     values = dict(re.findall(r'^(PACKAGE_NAME|PACKAGE_VERSION)="?([^"\s]+)"?', conf, re.MULTILINE))
     names = re.findall(r'^(?:BUILT|DEST)_MODULE_NAME\[0\]="?([^"\s]+)"?', conf, re.MULTILINE)
     # DEST_MODULE_NAME comes behind BUILT_MODULE_NAME and is what is installed.
@@ -96,8 +101,9 @@ def settings(conf: str) -> dict[str, str]:
 
 
 def build_errors(name: str, version: str, failures: t.Mapping[str, str], running: str, newest: str) -> list[str]:
-    """One sentence per kernel that the module does not build for, with what it means and the remedy.
+    """Return a sentence for each kernel that the module does not build for.
 
+    The sentence has what this means and the remedy.
     failures: kernel to the first error; empty where dkms.conf excludes the kernel.
     """
     found = []

@@ -16,5 +16,8 @@ JOURNAL = "/var/lib/dpkg/updates/[0-9]*"
 
 
 def interrupted(module: AnsibleModule) -> bool:
-    """Whether dpkg left packages half done, or a journal, with which apt does nothing; ``dpkg --configure -a`` completes both."""
+    """Return whether dpkg left packages half done, or a journal.
+
+    apt does nothing with either. ``dpkg --configure -a`` completes both.
+    """
     return bool(glob.glob(JOURNAL) or module.run_command(["dpkg", "--audit"])[1].strip())

@@ -12,7 +12,10 @@ import typing as t
 
 
 def replace(path: str, text: str) -> None:
-    """Write a file in one step, so that a killed run or a lost power supply leaves the old or the new one."""
+    """Write a file in one step.
+
+    A killed run or a lost power supply leaves the old or the new one.
+    """
     directory, name = os.path.split(path)
     os.makedirs(directory, exist_ok=True)
     # In the same file system, under a name that nothing reads that looks for names of its own.

@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's command line: what is missing, what contradicts itself, and what boot loaders' files say. Pure functions."""
+"""The kernel's command line: what is missing, and what contradicts itself.
+
+Also what boot loaders' files say. The functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ def invalid(arguments: t.Iterable[str]) -> list[str]:
 
 
 def conflicts(foreign: t.Sequence[str], wanted: t.Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of a foreign argument and a wanted one of the same name with another value: the kernel would have to choose."""
+    """Return pairs of a foreign argument and a wanted one that contradict each other.
+
+    They have the same name and different values: the kernel would have to choose.
+    """
     return [(other, own) for own in wanted for other in foreign if key(own) == key(other) and own != other and key(own) not in _REPEATABLE]
 
 
@@ -52,9 +58,10 @@ def grub_dropin(arguments: t.Sequence[str]) -> str:
 
 
 def grub_lines(configuration: str) -> list[list[str]]:
-    """The kernel's arguments in each usual entry that GRUB made by itself, of grub.cfg.
+    """Return the kernel's arguments in each usual entry of grub.cfg.
 
-    Hand-made entries are left out, and those for recovery, which get only a part of what the settings say.
+    Usual entries are those that GRUB made by itself. Hand-made entries are left out.
+    So are those for recovery, which get only a part of what the settings say.
     """
     if _BEGIN not in configuration:
         return []
@@ -64,10 +71,16 @@ def grub_lines(configuration: str) -> list[list[str]]:
 
 
 def entry_arguments(entry: str) -> list[str]:
-    """The kernel's arguments in an entry of the Boot Loader Specification, what systemd-boot reads."""
+    """Return the kernel's arguments in an entry of the Boot Loader Specification.
+
+    systemd-boot reads such entries.
+    """
     return [word for line in entry.splitlines() if re.match(r"options\s", line) for word in line.split()[1:]]
 
 
 def for_new_entries(running: t.Sequence[str]) -> list[str]:
-    """What kernel-install takes from the running kernel's command line where /etc/kernel/cmdline is missing."""
+    """Return what kernel-install takes where /etc/kernel/cmdline is missing.
+
+    It takes this from the running kernel's command line.
+    """
     return [argument for argument in running if not argument.startswith(("BOOT_IMAGE=", "initrd="))]

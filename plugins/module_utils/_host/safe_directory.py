@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Directories that root writes into although a service's user may own them: no link of that user leads root elsewhere."""
+"""Directories that root writes into although a service's user may own them.
+
+No link of that user leads root elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,9 @@ def trusted(directory: os.stat_result, link: os.stat_result) -> bool:
 
 @contextlib.contextmanager
 def opened(path: str, make: bool = False) -> t.Iterator[int]:
-    """A descriptor of a directory of an absolute path, for dir_fd; raises OSError and UnsafeLink.
+    """Yield a descriptor of a directory of an absolute path, for dir_fd.
 
+    It raises OSError and UnsafeLink.
     make: make the directories that are missing, for root and readable by all.
     """
     handle = walk(path, make)

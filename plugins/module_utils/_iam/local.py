@@ -38,7 +38,10 @@ class Group(t.NamedTuple):
 
 
 def conflicts(users: t.Mapping[str, int], groups: t.Mapping[str, int], wanted: t.Iterable[tuple[str, int]]) -> dict[str, str]:
-    """Accounts that a host can't get, because their name or number is taken there, with the reason."""
+    """Return the accounts that a host can't get, each with the reason.
+
+    Their name or number is taken there.
+    """
     names, numbers = {uid: name for name, uid in users.items()}, {gid: name for name, gid in groups.items()}
     found = {}
     for name, uid in wanted:

@@ -38,11 +38,17 @@ def unfit(name: t.Any) -> str:
 
 
 def is_number(value: t.Any) -> bool:
-    """Whether it can be the uid or gid of an account or group that is no part of the system."""
+    """Return whether a value can be the uid or gid of what is no part of the system.
+
+    It is the number of an account or a group.
+    """
     return isinstance(value, int) and FIRST <= value < 2**31 and value not in FOREIGN
 
 
 def shown(value: t.Any, most: int = 60) -> str:
-    """A stranger's text in a sentence: one short line that no template and no terminal takes for more than text."""
+    """Return a stranger's text for a sentence, as one short line.
+
+    No template and no terminal takes it for more than text.
+    """
     plain = "".join(sign if sign.isprintable() and sign not in "{}%" else "?" for sign in str(value))
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Read all users and groups of an IAM by SCIM, or nothing: no I/O here, the caller gives a function that gets one answer.
+"""Read all users and groups of an IAM by SCIM, or nothing.
 
-INDIGO IAM gives at most 100 entries a page, knows no filter, and leaves the members out of its list of groups: who is in a group
-stands with the users.
+There is no I/O here: the caller gives a function that gets one answer.
+
+INDIGO IAM gives at most 100 entries a page, knows no filter, and leaves the members out of its list of groups.
+Who is in a group stands with the users.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Refused(Exception):
 
 
 class Moved(Refused):
-    """The list changed while it was read, or is no whole one: another attempt may help."""
+    """The list changed while it was read, or is not whole: another attempt may help."""
 
 
 def part(kind: str, answer: t.Any, start: int) -> tuple[list[dict[str, t.Any]], int]:
@@ -161,7 +163,10 @@ def user(entry: t.Mapping[str, t.Any], now: float) -> dict[str, t.Any]:
 
 
 def full_name(entry: t.Mapping[str, t.Any]) -> str:
-    """The name for the comment field of passwd(5), which has its own separators; letters of every language stay."""
+    """Return the name for the comment field of passwd(5).
+
+    That field has its own separators. Letters of every language stay.
+    """
     name = entry.get("name")
     name = name if isinstance(name, dict) else {}
     words = [name.get("formatted")] if name.get("formatted") else [name.get("givenName"), name.get("familyName")]
@@ -170,7 +175,10 @@ def full_name(entry: t.Mapping[str, t.Any]) -> str:
 
 
 def ends(value: t.Any) -> float | None:
-    """Seconds since 1970 at which an account ends, infinity for never, None where the text can't be read."""
+    """Return when an account ends, in seconds since 1970.
+
+    Infinity means never. None means that the text can't be read.
+    """
     if value is None or value == "":
         return float("inf")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -190,7 +198,10 @@ def ends(value: t.Any) -> float | None:
 
 
 def ssh_keys(values: t.Any) -> tuple[list[str], int]:
-    """Public keys as "TYPE BASE64", without comments and options; and how many could not be read as keys."""
+    """Return the public keys, and how many could not be read as keys.
+
+    A key is "TYPE BASE64", without comments and options.
+    """
     entries = values if isinstance(values, list) else []
     found: list[str] = []
     bad = 0
@@ -204,7 +215,10 @@ def ssh_keys(values: t.Any) -> tuple[list[str], int]:
 
 
 def ssh_key(value: str) -> str:
-    """One public key; INDIGO IAM's may lack the type, which is in the key itself as well."""
+    """Return one public key.
+
+    INDIGO IAM's keys may lack the type, which is in the key itself as well.
+    """
     match = KEY.fullmatch(value.strip())
     if not match:
         return ""

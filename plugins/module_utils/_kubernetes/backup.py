@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a backup of a Kubernetes control plane consists of, and how it is found to be whole.
+"""What a Kubernetes control plane's backup has, and how it is found to be whole.
 
 A backup is a directory with a manifest (names, SHA-256, cluster, version, member of etcd), which is written last.
 """
@@ -130,5 +130,8 @@ def mismatch(manifest: Dict[str, Any], path: str, wanted: Dict[str, str]) -> str
 
 
 def superfluous(names: Iterable[str], keep: int) -> List[str]:
-    """Backups to remove, the oldest ones; names begin with their time, so they sort by age."""
+    """Return the backups to remove, the oldest ones.
+
+    Names begin with their time, so they sort by age.
+    """
     return sorted(names)[:-keep] if keep > 0 else []

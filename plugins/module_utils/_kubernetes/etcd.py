@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""etcd's own programs, run by containerd from the image that the control plane has: they need no API server and no kubelet."""
+"""etcd's own programs, run by containerd from the control plane's image.
+
+They need no API server and no kubelet.
+"""
 
 from __future__ import annotations
 

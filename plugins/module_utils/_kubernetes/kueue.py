@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's own manifests with what a site wants of them, and objects compared with what the API has: pure functions."""
+"""Kueue's own manifests with what a site wants of them: pure functions.
+
+They also compare objects with what the API has.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +48,11 @@ def words(one: Mapping[str, Any]) -> str:
 
 
 def adapted(manifests: Sequence[Object], wanted: Wanted, load: Callable[[str], Any]) -> List[Object]:
-    """The manifests with image, configuration, a place on the control plane, and only the webhooks that are needed.
+    """Return the manifests with what the site wants of them.
 
-    A webhook that is not answered refuses what it is asked for, so each one without a use can only do harm; and those of
-    jobs hold in the namespaces alone whose jobs wait in queues.
+    These are the image, the configuration, a place on the control plane, and only the webhooks that are needed.
+    A webhook that is not answered refuses what it is asked for, so each one without a use can only do harm.
+    Those of jobs hold only in the namespaces whose jobs wait in queues.
 
     :param load: reads YAML.
     :raises ValueError: these are no manifests of Kueue.
@@ -87,7 +91,10 @@ def adapted(manifests: Sequence[Object], wanted: Wanted, load: Callable[[str], A
 
 
 def has(present: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is there; fields that the API or another program added count for nothing."""
+    """Return whether all that is wanted is there.
+
+    Fields that the API or another program added count for nothing.
+    """
     if isinstance(wanted, Mapping):
         return isinstance(present, Mapping) and all(
             has(present.get(name), value) if value not in (None, "", [], {}) else not present.get(name) for name, value in wanted.items()
@@ -128,7 +135,10 @@ def jobs_in(one: Mapping[str, Any]) -> int:
 
 
 def is_to_go(one: Mapping[str, Any], purge: bool) -> bool:
-    """Whether what is left over is removed: rights at once, all else when that is asked for."""
+    """Return whether what is left over is removed.
+
+    Rights go at once, all else when that is asked for.
+    """
     return purge or one["kind"] == "RoleBinding"
 
 

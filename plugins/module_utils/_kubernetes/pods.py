@@ -22,7 +22,10 @@ def owner(pod: Pod) -> Dict[str, str]:
 
 
 def is_users(pod: Pod) -> bool:
-    """Whether a pod runs and would end with its node's users: neither finished, nor a DaemonSet's or kubelet's own."""
+    """Return whether a pod runs and would end with its node's users.
+
+    Such a pod has not finished, and is neither a DaemonSet's nor kubelet's own.
+    """
     is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     return not is_over and owner(pod)["kind"] != "DaemonSet" and MIRROR not in (pod["metadata"].get("annotations") or {})
 

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of Mesos and the tasks on them, from what a master answers: pure functions."""
+"""Agents of Mesos and their tasks, from what a master answers: pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ DRAINING = "DRAINING"
 
 
 def agent_of(answer: Mapping[str, Any], name: str, port: int) -> Optional[Dict[str, Any]]:
-    """The agent of a host in the answer of /slaves; None where the master has none. Of several, the one that is active."""
+    """Return a host's agent in the answer of /slaves; None where the master has none.
+
+    Of several agents it is the one that is active.
+    """
     found = [dict(one) for one in answer.get("slaves") or [] if one.get("hostname") == name and int(one.get("port", port)) == port]
     return sorted(found, key=lambda one: not one.get("active"))[0] if found else None
 
@@ -38,8 +41,9 @@ def is_held(agent: Mapping[str, Any], recorded: str, mark: str) -> bool:
 
 
 def kept(agent: Mapping[str, Any], recorded: str, mark: str) -> str:
-    """The sentence that says so if another one closed the agent; empty if it is ours to close.
+    """Return the sentence that says so if another one closed the agent.
 
+    It is empty if the agent is ours to close.
     An agent that was closed because of a lost device may be held or drained, too: the next run closes it again.
     """
     if not is_closed(agent) or is_held(agent, recorded, mark) or (is_held(agent, recorded, "lost") and mark != "lost"):
@@ -52,7 +56,9 @@ def kept(agent: Mapping[str, Any], recorded: str, mark: str) -> str:
 
 
 def left(agent: Mapping[str, Any], recorded: str, unfit: str) -> str:
-    """The sentence why a host is not given back to users after a drain; empty if nothing keeps it.
+    """Return the sentence why a host is not given back to users after a drain.
+
+    It is empty if nothing keeps the host.
 
     :param unfit: what is wrong with the host, in words that follow "because".
     """
@@ -102,7 +108,10 @@ def sentence(task: Mapping[str, Any]) -> str:
 
 
 def offers(answer: Mapping[str, Any], expected: Sequence[Mapping[str, Any]], port: int) -> Dict[str, List[str]]:
-    """What the agents offer, a line each, and what differs from what was promised, a sentence each."""
+    """Return what the agents offer, and what differs from what was promised.
+
+    The first is a line for each agent, the second a sentence for each difference.
+    """
     lines, wrong = [], []
     for wanted in expected:
         host, promised = wanted["host"], int(wanted["gpus"])

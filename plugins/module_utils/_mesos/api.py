@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The masters of a Mesos cluster by HTTP, as its operator: the leader is asked, whichever it is."""
+"""The masters of a Mesos cluster by HTTP, as its operator.
+
+The leader is asked, whichever it is.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,9 @@ def secret_of(path: str, principal: str) -> str:
 
 
 def connect(given: Mapping[str, Any]) -> Masters:
-    """The masters that a module's parameters name; without them, those in the file that the role mesos_master wrote.
+    """Return the masters that a module's parameters name.
+
+    Without them, these are the masters in the file that the role mesos_master wrote.
 
     :raises Refused: a file is missing, or is something else.
     """

@@ -41,9 +41,10 @@ def is_whole(path: str) -> bool:
 
 
 def chosen(names: Iterable[str], whole: Iterable[str]) -> List[str]:
-    """The files from which ZooKeeper can make its data again; empty where there is no whole snapshot.
+    """Return the files from which ZooKeeper can make its data again.
 
-    These are the newest whole snapshot, and the logs from the last one that begins before it: a snapshot is written while changes go on.
+    These are the newest whole snapshot, and the logs from the last one that begins before it.
+    A snapshot is written while changes go on. Where there is no whole snapshot, the list is empty.
     """
     numbers = {}  # type: Dict[str, Dict[int, str]]
     for name in names:
@@ -106,7 +107,10 @@ def read_manifest(path: str) -> Dict[str, Any]:
 
 
 def superfluous(names: Sequence[str], keep: int) -> List[str]:
-    """The backups that are older than the newest ones which are kept; names begin with their times."""
+    """Return the backups that are older than the newest ones, which are kept.
+
+    Names begin with their times.
+    """
     ordered = sorted(name for name in names if NAME.match(name))
     return ordered[:-keep] if keep > 0 else []
 

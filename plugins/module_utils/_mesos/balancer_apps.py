@@ -122,7 +122,10 @@ def port_of(value: t.Any) -> t.Optional[int]:
 
 
 def network_mode(app: t.Mapping[str, t.Any]) -> str:
-    """host, container/bridge or container; the names of Marathon 1.5, and those of the versions before it."""
+    """Return host, container/bridge or container.
+
+    These are the names of Marathon 1.5; those of the versions before it are understood, too.
+    """
     networks = mappings(app.get("networks"))
     if networks:
         mode = str(networks[-1].get("mode", "container"))
@@ -139,7 +142,10 @@ def port_mappings(app: t.Mapping[str, t.Any]) -> t.List[t.Mapping[str, t.Any]]:
 
 
 def service_ports(app: t.Mapping[str, t.Any]) -> t.List[t.Optional[int]]:
-    """The service port of each port; none where Marathon gave it none, and for UDP, which HAProxy does not speak."""
+    """Return the service port of each port, or None.
+
+    None stands where Marathon gave it none, and for UDP, which HAProxy does not speak.
+    """
     if network_mode(app) != "host" and port_mappings(app):
         return [None if one.get("protocol") == "udp" else port_of(one.get("servicePort")) for one in port_mappings(app)]
     if isinstance(app.get("portDefinitions"), list):
@@ -179,7 +185,10 @@ def address_of(text: str) -> t.Optional[t.Union[ipaddress.IPv4Address, ipaddress
 
 
 def reachable(text: str, networks: t.Sequence[Network]) -> bool:
-    """Whether a server may have the address: an executor reports it, and could name a service of the balancer itself."""
+    """Return whether a server may have the address.
+
+    An executor reports it, and could name a service of the balancer itself.
+    """
     address = address_of(text)
     if address is None:
         return False
@@ -202,7 +211,7 @@ def healthy(app: t.Mapping[str, t.Any], task: t.Mapping[str, t.Any], known: t.Co
 
 
 def check_of(app: t.Mapping[str, t.Any], index: int) -> t.Optional[t.Mapping[str, t.Any]]:
-    """The health check of a port: the first one with a port of its own or with this index."""
+    """Return the first health check with a port of its own or with this index."""
     for check in mappings(app.get("healthChecks")):
         if check.get("protocol") in HTTP + HTTPS + TCP and (port_of(check.get("port")) or check.get("portIndex", 0) == index):
             return check
@@ -229,7 +238,10 @@ def read_check(raw: t.Mapping[str, t.Any], mode: str) -> Check:
 
 
 def server_name(address: str, port: int, task: str) -> str:
-    """A name that stays the same while the task lives, and that no other task has: HAProxy keeps states by it."""
+    """Return a name that stays the same while the task lives.
+
+    No other task has it: HAProxy keeps states by it.
+    """
     return f"t{hashlib.sha256(f'{address} {port} {task}'.encode('utf-8', 'replace')).hexdigest()[:16]}"
 
 
@@ -333,8 +345,9 @@ def newest_last(half: _App) -> t.Tuple[str, str]:
 
 
 def merged(halves: t.Sequence[_App], base: str, problems: t.List[Problem]) -> _App:
-    """The halves of a blue/green deployment as one application: the older one's labels and ports, with the tasks of both.
+    """Return the halves of a blue/green deployment as one application.
 
+    It has the older half's labels and ports, with the tasks of both.
     As many tasks of the older half are drained as there are new ones that serve, if enough for the target remain.
     """
     ordered = sorted(halves, key=newest_last)

@@ -50,7 +50,10 @@ class Settled(t.NamedTuple):
 
 
 def family(app: str) -> str:
-    """Who shares host names with an application: the others of its group, whose name ends with /; at the top each is alone."""
+    """Return who shares host names with an application.
+
+    These are the others of its group, whose name ends with /. At the top each is alone.
+    """
     group = app[: app.rindex("/") + 1]
     return app if group == "/" else group
 

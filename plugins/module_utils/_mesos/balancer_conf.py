@@ -41,7 +41,7 @@ class Balancer:
 
 
 class Written(t.NamedTuple):
-    """A configuration: its text, the map of host names, and for each line which service it is for."""
+    """A configuration: its text, the map of host names, and the service of each line."""
 
     text: str
     digest: str
@@ -106,7 +106,10 @@ def head(balancer: Balancer) -> t.List[str]:
 
 
 def front_rules(balancer: Balancer) -> t.List[str]:
-    """What every frontend does with a request: what it says about its way counts only if a front of the site sent it."""
+    """Return what every frontend does with a request.
+
+    What a request says about its way counts only if a front of the site sent it.
+    """
     trusted = [f"  acl from_front src {network}" for network in balancer.trusted]
     unless = " unless from_front" if trusted else ""
     lines = [
@@ -173,7 +176,10 @@ def authority(balancer: Balancer, host: str) -> str:
 
 
 def access(balancer: Balancer, service: Service) -> t.List[str]:
-    """Who may come, and over what: networks, then TLS, then a password, so that none goes over the wire in the clear."""
+    """Return who may come, and over what.
+
+    Networks come first, then TLS, then a password, so that no password goes over the wire in the clear.
+    """
     options, lines = service.options, []
     if options.networks and service.mode == "tcp":
         lines += [f"  acl allowed src {network}" for network in options.networks]
@@ -257,7 +263,10 @@ def routes(services: t.Sequence[Service]) -> str:
 
 
 def write(services: t.Sequence[Service], balancer: Balancer) -> Written:
-    """The whole configuration. Equal services give an equal text, whatever their order."""
+    """Return the whole configuration.
+
+    Equal services give an equal text, whatever their order.
+    """
     map_text = routes(services)
     # By its content: HAProxy reads it at a reload, and until then the former one must be there.
     map_path = f"{balancer.state}/routes-{hashlib.sha256(map_text.encode()).hexdigest()[:16]}.map"

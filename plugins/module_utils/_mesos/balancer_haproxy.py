@@ -140,7 +140,10 @@ class HAProxy:
                 os.remove(path)
 
     def others(self, ports: t.Iterable[int], address: str) -> t.Set[int]:
-        """Those of the ports that another process of this host has. HAProxy would refuse the whole configuration for one of them."""
+        """Return those of the ports that another process of this host has.
+
+        HAProxy would refuse the whole configuration for one of them.
+        """
         known = balancer_conf.ports_of(get(self.configuration)) if self.running() else set()
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         found = set()

@@ -3,10 +3,13 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # The role marathon_lb installs it on balancers with the files beside it whose names begin with balancer_.
-"""The labels by which an application of Marathon asks for a place in the balancer: pure functions.
+"""The labels by which an application of Marathon asks for a place in the balancer.
 
-Whoever may post an application writes these labels, and HAProxy's configuration is made of them. So each has a name that is known and a
-value of a known form, and nothing else gets through. Names and meanings are those of marathon-lb (config.py of its last version).
+The functions are pure.
+
+Whoever may post an application writes these labels, and HAProxy's configuration is made of them.
+So each has a name that is known and a value of a known form, and nothing else gets through.
+Names and meanings are those of marathon-lb (config.py of its last version).
 What is refused closes its port: a port without the network list that its author misspelt would be open to all.
 """
 
@@ -139,7 +142,10 @@ class Labels:
 
 
 def shown(value: object) -> str:
-    """A value in a sentence: short, on one line, without a character that a terminal or a log reads."""
+    """Return a value for a sentence, as short text on one line.
+
+    It has no character that a terminal or a log reads.
+    """
     text = "".join(one if " " <= one <= "~" else "?" for one in str(value)[:61])
     return f"'{text[:57]}...'" if len(text) > 60 else f"'{text}'"
 
@@ -284,7 +290,10 @@ def deployment(given: t.Mapping[str, str], refuse: t.Callable[[str, str], None])
 
 
 def groups_of(labels: t.Mapping[str, t.Any]) -> t.Set[str]:
-    """All groups that an application names, before anything else is looked at: what is in no group of the balancer is not its business."""
+    """Return all groups that an application names.
+
+    They are read before anything else: what is in no group of the balancer is not its business.
+    """
     found: t.Set[str] = set()
     for label, value in labels.items():
         in_port = IN_PORT.fullmatch(label)
@@ -294,7 +303,10 @@ def groups_of(labels: t.Mapping[str, t.Any]) -> t.Set[str]:
 
 
 def read(labels: t.Mapping[str, t.Any], count: int) -> Labels:
-    """Read the labels of an application that has so many ports; labels without the prefix are no business of the balancer."""
+    """Read the labels of an application that has so many ports.
+
+    Labels without the prefix are no business of the balancer.
+    """
     found = Labels()
     of_app: t.Dict[str, str] = {}
     of_ports: t.Dict[int, t.Dict[str, t.Any]] = {index: {} for index in range(count)}

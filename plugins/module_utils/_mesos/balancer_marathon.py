@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # The role marathon_lb installs it on balancers with the files beside it whose names begin with balancer_.
-"""Marathon's API for the balancer: the list of applications, and the stream of events.
+"""Marathon's API for the balancer: the list of applications, the stream of events.
 
 A standby passes requests on to the leader, or redirects them (events, since 1.7). A redirect is followed to the site's own
 addresses only, as the credential goes with it. Each wait has an end: what hangs counts as away.
@@ -71,7 +71,9 @@ class Stream:
         self._response = response
 
     def lines(self) -> t.Iterator[bool]:
-        """For each line, heartbeats too, whether it is an event. Ends when Marathon ends the stream.
+        """Yield for each line, heartbeats too, whether it is an event.
+
+        It ends when Marathon ends the stream.
 
         :raises Away: nothing came for longer than the timeout, or the connection broke.
         """
@@ -209,7 +211,10 @@ class Marathon:
 
 
 class Resolver:
-    """Addresses of agents by name, kept for a minute: a name server that is slow must not be asked for each task."""
+    """Addresses of agents by name, kept for a minute.
+
+    A name server that is slow must not be asked for each task.
+    """
 
     def __init__(self, keep: float = 60.0) -> None:
         self._keep = keep

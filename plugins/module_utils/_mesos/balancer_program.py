@@ -116,7 +116,10 @@ class Program:
             self._bring([])
 
     def refresh(self) -> None:
-        """Read Marathon and bring HAProxy to it; whatever goes wrong, the last configuration stays."""
+        """Read Marathon and bring HAProxy to it.
+
+        Whatever goes wrong, the last configuration stays.
+        """
         try:
             apps = self._marathon.apps()
         except balancer_marathon.Away as error:
@@ -228,7 +231,10 @@ class Program:
 
 
 def listen(marathon: balancer_marathon.Marathon, changed: threading.Event, timeout: float, pause: float = 1.0) -> None:
-    """Set changed after each event, and after each beginning and end of the stream, in between which events may have been missed."""
+    """Set changed after each event, and after each beginning and end of the stream.
+
+    Events may have been missed in between.
+    """
     wait, said = pause, ""
     while True:
         began = time.monotonic()

@@ -24,7 +24,9 @@ FLAG = re.compile(r"--(\w+)(.*)")
 
 
 def read(path: str, form: Pattern[str]) -> Dict[str, str]:
-    """The pairs in a file that the role marathon writes: its environment, or its arguments.
+    """Read the pairs in a file that the role marathon writes.
+
+    The file is its environment, or its arguments.
 
     :raises Refused: it can't be read.
     """
@@ -37,7 +39,10 @@ def read(path: str, form: Pattern[str]) -> Dict[str, str]:
 
 
 def url_of(flags: Mapping[str, str]) -> str:
-    """The address of the Marathon that has these flags; by TLS where it does not speak plain HTTP."""
+    """Return the address of the Marathon that has these flags.
+
+    It is by TLS where Marathon does not speak plain HTTP.
+    """
     host = flags.get("hostname") or socket.getfqdn()
     if "disable_http" in flags:
         return "https://{0}:{1}".format(host, flags.get("https_port") or 8443)

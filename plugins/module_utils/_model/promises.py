@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The devices that a manager promised its users of each host, and which of them are lost: pure functions.
+"""The devices that a manager promised its users, and which are lost.
+
+A manager promises the devices of each host. The functions are pure.
 
 A lost device stays in the manager's configuration, see docs/architecture.md. Each manager keeps its own record.
 """
@@ -107,7 +109,10 @@ def with_lost(found: list[Device], recorded: list[Device], host: t.Optional[str]
 
 
 def as_recorded(device: dict[str, t.Any], before: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
-    """A device with what was recorded in the place of what nothing reports this time, as when nvidia-smi hangs."""
+    """Return a device with what was recorded for what nothing reports this time.
+
+    This happens when nvidia-smi hangs, for example.
+    """
     if before is None:
         return device
     if (device.get("mig") or {}).get("enabled") is not None:
@@ -117,7 +122,10 @@ def as_recorded(device: dict[str, t.Any], before: t.Mapping[str, t.Any] | None) 
 
 
 def with_names(device: dict[str, t.Any], before: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """A device whose MIG instances have their recorded names where nvidia-smi -L, which alone has them, gave no answer."""
+    """Return a device whose MIG instances have their recorded names.
+
+    These are used where nvidia-smi -L, which alone has the names, gave no answer.
+    """
     instances = device["mig"].get("devices") or []
     if all(instance.get("uuid") for instance in instances):
         return device
@@ -150,7 +158,10 @@ def files_of(device: t.Mapping[str, t.Any]) -> list[str]:
 
 
 def with_free_files(device: dict[str, t.Any], taken: t.AbstractSet[str], expected: t.AbstractSet[str]) -> dict[str, t.Any]:
-    """A lost device with files that no other device has: the next free numbers instead of the ones taken."""
+    """Return a lost device with files that no other device has.
+
+    The next free numbers take the place of the ones taken.
+    """
     names: dict[str, str] = {}
     for path in files_of(device):
         name = path

@@ -19,7 +19,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text i
 
 
 def unknown_keys(where: str, given: t.Mapping[t.Any, t.Any], known: t.Collection[str]) -> list[str]:
-    """Refuse each key that is not known, in one sentence, with the one that was probably meant."""
+    """Refuse each unknown key in a sentence, with the one that was probably meant."""
     found = []
     for key in given:
         if key not in known:

@@ -15,7 +15,10 @@ def text_of(value: t.Any) -> str:
 
 
 def shown(value: t.Any) -> str:
-    """Show a value in a sentence: short, and without the content of what is no single value."""
+    """Show a value in a sentence, in short form.
+
+    What is no single value is shown without its content.
+    """
     if isinstance(value, (str, int, float, bool)) or value is None:
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."

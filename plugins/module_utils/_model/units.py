@@ -28,7 +28,10 @@ _TYPE = re.compile(r"[a-z0-9_][a-z0-9_.-]*\Z")
 
 
 def as_number(value: Any) -> Optional[int]:
-    """A whole number, also from the text that a template gives with ansible-core before 2.19; None for anything else."""
+    """Return a whole number; None for anything else.
+
+    The text that a template gives with ansible-core before 2.19 is read, too.
+    """
     if isinstance(value, bool) or not re.match(r"-?[0-9]+\Z", str(value)):
         return None
     return int(value)
@@ -59,7 +62,9 @@ def schedulable(accelerators: Sequence[Accelerator]) -> List[Accelerator]:
 
 
 def unschedulable(accelerators: Sequence[Accelerator]) -> List[Dict[str, Optional[str]]]:
-    """The GPUs and accelerators, and MIG instances, that no job on the host can use, each with the reason.
+    """Return the devices and MIG instances that no job on the host can use.
+
+    The devices are GPUs and accelerators. Each entry has the reason.
 
     :returns: dicts of ``pci_address``, ``model`` and ``reason`` (one sentence).
     :raises ValueError: the input is not a list of accelerators.
@@ -72,7 +77,10 @@ def unschedulable(accelerators: Sequence[Accelerator]) -> List[Dict[str, Optiona
 
 
 def problems(accelerator: Accelerator, host: Optional[str] = None) -> List[Finding]:
-    """Why no job on the host can use the device, or some of its MIG instances, each with the layer that breaks."""
+    """Return why no job on the host can use the device, or some of its MIG instances.
+
+    Each reason comes with the layer that breaks.
+    """
     if not _is_schedulable_kind(accelerator):
         return []
     obstacle = _obstacle(accelerator)
@@ -123,8 +131,9 @@ def units(accelerators: Sequence[Accelerator]) -> List[Unit]:
 
 
 def assignable(accelerators: Sequence[Accelerator]) -> List[Accelerator]:
-    """The accelerators a virtual machine may be given, by PCI address, whatever driver holds them now.
+    """Return the accelerators that a virtual machine may be given, by PCI address.
 
+    It does not matter which driver holds them now.
     Virtual functions are, their physical function is not; console graphics never.
 
     :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
@@ -155,7 +164,10 @@ def _is_schedulable_kind(accelerator: Accelerator) -> bool:
 
 
 def _obstacle(accelerator: Accelerator) -> Optional[Tuple[str, str]]:
-    """The layer and the reason why no job can have any part of the device; None where one can."""
+    """Return the layer and the reason why no job can have any part of the device.
+
+    None means that a job can have one.
+    """
     driver = accelerator.get("driver")
     sriov = accelerator.get("sriov") or {}
     if not driver:
@@ -207,7 +219,10 @@ def _mig_files(accelerator: Accelerator, mig: Mapping[str, Any]) -> Tuple[str, .
 
 
 def usable_instances(accelerator: Accelerator) -> List[Mapping[str, Any]]:
-    """The MIG instances of a schedulable accelerator that jobs may be given, by their ids."""
+    """Return the MIG instances of a schedulable accelerator that jobs may be given.
+
+    They are in the order of their ids.
+    """
     return sorted((mig for mig in _mig_devices(accelerator) if _mig_files(accelerator, mig)), key=_by_instance)
 
 
@@ -221,7 +236,10 @@ def _mig_units(accelerator: Accelerator) -> List[Unit]:
 
 
 def type_of(accelerator: Accelerator) -> str:
-    """The short type; of a model without one it is made of vendor and device id, so every unit has one."""
+    """Return the short type.
+
+    For a model without one it is made of vendor and device id, so every unit has one.
+    """
     vendor = _text(accelerator.get("vendor"))
     if vendor in ("", "other"):
         vendor = _text(accelerator.get("vendor_id"))

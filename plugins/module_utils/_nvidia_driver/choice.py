@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Which driver a host gets: from what apt offers, the GPUs it has and what the operator asks for. Pure functions."""
+"""Which driver a host gets: pure functions.
+
+The choice depends on what apt offers, the GPUs that the host has and what the operator asks for.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,10 @@ def candidates(source: str, available: t.Mapping[str, t.Sequence[str]]) -> list[
 
 
 def installed(packages: t.Mapping[str, str]) -> Candidate | None:
-    """The driver that a host has, from whatever source and whether apt still has it or not."""
+    """Return the driver that a host has.
+
+    It may come from any source, and apt may still have it or not.
+    """
     for family in (family for families in FAMILIES.values() for family in families):
         for modules, name in family.kernel.items():
             if name in packages:
@@ -114,12 +120,18 @@ def installed(packages: t.Mapping[str, str]) -> Candidate | None:
 
 
 def is_of_branch(version: str, branch: str) -> bool:
-    """Whether 550.163.01 is of the branch 550, or is 550.163.01 itself; every version is of the empty one."""
+    """Return whether a version is of a branch, or is that version itself.
+
+    550.163.01 is of the branch 550, and of 550.163.01. Every version is of the empty branch.
+    """
     return not branch or version == branch or version.startswith(f"{branch}.")
 
 
 def gpus_of(accelerators: t.Iterable[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
-    """NVIDIA GPUs that the host itself drives: not those that were given to virtual machines."""
+    """Return the NVIDIA GPUs that the host itself drives.
+
+    Those that were given to virtual machines are left out.
+    """
     return [gpu for gpu in accelerators if gpu["vendor"] == NVIDIA.name and gpu["kind"] == "gpu" and gpu["driver"] != "vfio-pci"]
 
 
@@ -296,12 +308,18 @@ def plan(
 
 
 def record(recorded: t.Iterable[str], simulated: str) -> list[str]:
-    """What came with the role: what is recorded, and what `apt-get --simulate install` says it would install and is not there yet."""
+    """Return what came with the role.
+
+    It is what is recorded, and what is not there yet and `apt-get --simulate install` says it would install.
+    """
     return sorted({*recorded, *re.findall(r"^Inst (\S+) \(", simulated, re.MULTILINE)})
 
 
 def removable(recorded: t.Collection[str], simulated: str) -> list[str]:
-    """Packages that the role installed and nothing else needs, by `apt-get --simulate autoremove`. Others belong to the site."""
+    """Return packages that the role installed and nothing else needs.
+
+    The latter is by `apt-get --simulate autoremove`. Others belong to the site.
+    """
     return [name for name in re.findall(r"^Remv (\S+)", simulated, re.MULTILINE) if name in recorded]
 
 
@@ -337,9 +355,12 @@ def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence
 
 
 def preferences(version: str) -> str:
-    """The file that holds the driver's packages to one version: an upgrade of the libraries alone would stop CUDA until the reboot.
+    """Return the file that holds the driver's packages to one version.
 
-    version: of the package, with its revision. Backports may have the same driver in another one, and packages of one depend on each other.
+    An upgrade of the libraries alone would stop CUDA until the reboot.
+
+    version: of the package, with its revision. Backports may have the same driver in another one.
+    Packages of one revision depend on each other.
     """
     return (
         "# Made by deephdc.accelerators: kernel module and libraries change together, by the playbook gpu_hosts.\n"

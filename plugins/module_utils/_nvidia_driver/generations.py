@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Generations of NVIDIA's GPUs, and which branches and kernel modules of the driver support each: pure functions.
+"""Generations of NVIDIA's GPUs, and what of the driver supports each.
+
+These are branches and kernel modules of the driver. The functions are pure.
 
 A branch is the first number of a driver's version, 550 of 550.163.01. A GPU that is newer than this table is not judged.
 """
@@ -81,7 +83,9 @@ _ONLY_OPEN = range(0x2340, 0x2350)
 
 
 def generation_of(device_id: str) -> Generation | None:
-    """Generation of a PCI device id of four hexadecimal digits; None where the table has none.
+    """Return the generation of a PCI device id of four hexadecimal digits.
+
+    None means that the table does not have it.
 
     >>> generation_of("20b2").name, generation_of("2342").open_modules, generation_of("ffff")
     ('ampere', 'only', None)

@@ -2,10 +2,12 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts of MIG instances: what is wanted of which GPU, what nvidia-smi says is there, and why they do not fit together. Pure functions.
+"""Layouts of MIG instances: pure functions.
 
-The forms of nvidia-smi's answers are those of NVIDIA's MIG User Guide, chapter "Getting Started with MIG", and of drivers 450 to 580
-as people have posted them.
+They find what is wanted of which GPU, what nvidia-smi says is there, and why the two do not fit together.
+
+The forms of nvidia-smi's answers are those of NVIDIA's MIG User Guide, chapter "Getting Started with MIG".
+They are also those of drivers 450 to 580 as people have posted them.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ class Layout(t.NamedTuple):
 
 
 class Mode(t.NamedTuple):
-    """MIG mode as nvidia-smi says it: Enabled, Disabled, or [N/A] where a GPU has none. bus_id is nvidia-smi's way to write the address."""
+    """MIG mode as nvidia-smi says it.
+
+    It is Enabled, Disabled, or [N/A] where a GPU has none. bus_id is nvidia-smi's way to write the address.
+    """
 
     bus_id: str
     current: str
@@ -66,7 +71,10 @@ def named(accelerator: Accelerator) -> str:
 
 
 def choose(layouts: t.Sequence[t.Mapping[str, t.Any]], accelerators: t.Sequence[Accelerator]) -> tuple[dict[str, Layout], list[str]]:
-    """The layout of each GPU by PCI address, and what is wrong with nvidia_driver_mig, one sentence each."""
+    """Return the layout of each GPU by PCI address, and a list of errors.
+
+    Each error is one sentence and says what is wrong with nvidia_driver_mig.
+    """
     if not layouts:
         return {}, []
     gpus = [entry for entry in assignable(accelerators) if entry.get("vendor") == NVIDIA.name and entry.get("kind") == "gpu"]
@@ -105,7 +113,10 @@ def _misspelt(layout: Layout) -> list[str]:
 
 
 def modes(answer: str) -> dict[str, Mode]:
-    """MIG modes by PCI address, from --query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending --format=csv,noheader."""
+    """Return the MIG modes by PCI address.
+
+    answer: of --query-gpu=pci.bus_id,mig.mode.current,mig.mode.pending --format=csv,noheader.
+    """
     rows = [[part.strip() for part in line.split(",")] for line in answer.splitlines()]
     return {canonical_address(row[0]) or row[0]: Mode(*row) for row in rows if len(row) == 3}
 
@@ -146,7 +157,10 @@ def has_instances(layout: Layout, gpu: Gpu) -> bool:
 
 
 def waits_for_boot(layout: Layout, gpu: Gpu) -> bool:
-    """Whether the next boot brings the mode, and its unit the instances: nothing can be done before."""
+    """Return whether nothing can be done before the next boot.
+
+    That boot brings the mode, and its unit brings the instances.
+    """
     return gpu.mode.pending == ("Enabled" if layout.enabled else "Disabled") != gpu.mode.current
 
 
@@ -192,7 +206,10 @@ def faults(name: str, layout: Layout, gpu: Gpu | None) -> list[str]:
 
 
 def order(layout: Layout, available: t.Sequence[Profile]) -> list[Profile]:
-    """One entry for each instance, biggest first: the driver chooses the places, and a small one may take that of a big one."""
+    """Return one entry for each instance, biggest first.
+
+    The driver chooses the places, and a small one may take that of a big one.
+    """
     known = {profile.name: profile for profile in available}
     wanted = [known[name] for name, count in layout.instances.items() for _each in range(count)]
     return sorted(wanted, key=lambda profile: (-profile.memory, -int(profile.name.split("g.")[0]), profile.name))

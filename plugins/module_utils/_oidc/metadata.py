@@ -43,7 +43,10 @@ def is_indigo(metadata: t.Mapping[str, t.Any]) -> bool:
 
 
 def needed_claims(provider: t.Mapping[str, t.Any], backends: t.Iterable[t.Mapping[str, t.Any]]) -> dict[str, str]:
-    """What an access token must carry for the rules of the provider's backends, and the first backend that needs it."""
+    """Return what an access token must carry for the provider's backends.
+
+    The rules of the backends need it. The value is the first backend that needs it.
+    """
     needed: dict[str, str] = {}
     for backend in backends:
         if backend["provider"] == provider["name"] and backend["access"] in ("bearer", "both"):
@@ -58,7 +61,10 @@ def needed_claims(provider: t.Mapping[str, t.Any], backends: t.Iterable[t.Mappin
 def token_errors(
     provider: t.Mapping[str, t.Any], backends: t.Iterable[t.Mapping[str, t.Any]], metadata: t.Mapping[str, t.Any]
 ) -> list[str]:
-    """Claims that rules need and that locally validated tokens can't carry, as far as the metadata say."""
+    """Report claims that rules need and that locally validated tokens can't carry.
+
+    It knows this only as far as the metadata say.
+    """
     if provider["bearer"] != "local":
         return []
     declared, offered = set(provider["access_token_claims"]), metadata.get("claims_supported")

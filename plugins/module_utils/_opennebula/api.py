@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of OpenNebula's API by its own Python bindings, pyone, with errors as sentences."""
+"""Calls of OpenNebula's API by its own Python bindings, pyone.
+
+Errors become sentences.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,10 @@ def _line(error: Exception) -> str:
 
 
 def tree(node: Any) -> Any:
-    """An element of XML as a dictionary, with lists where one name comes several times, or as text."""
+    """Return an element of XML as a dictionary or as text.
+
+    The dictionary has a list where one name comes several times.
+    """
     if not len(node):
         return node.text or ""
     found: Dict[str, Any] = {}

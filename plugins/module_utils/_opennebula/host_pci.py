@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Which of its PCI devices a host of OpenNebula offers: the host's and its cluster's attributes, pure functions."""
+"""Which of its PCI devices a host of OpenNebula offers: pure functions.
+
+They read and make the attributes of the host and of its cluster.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ def host_attributes(
     wanted: Sequence[str],
     withheld: Sequence[str],
 ) -> Dict[str, str]:
-    """The attributes of a host that offer the wanted addresses, beside those that others have it offer.
+    """Return the attributes of a host that offer the wanted addresses.
 
+    Those that others have it offer stay beside them.
     An address that others listed stays, and so does what OpenNebula shows of a host without a list, as a list hides the rest.
     Without anything to offer or to withhold the host is left as it was before.
 
@@ -45,7 +49,10 @@ def host_attributes(
 
 
 def hidden_by(template: Mapping[str, Any], cluster: Mapping[str, Any], devices: Iterable[str]) -> Optional[str]:
-    """Why PCI_FILTER of the host or its cluster keeps a wanted device (vendor:device:class) away; None where none does."""
+    """Return why PCI_FILTER keeps a wanted device away; None where it does not.
+
+    PCI_FILTER is the host's or its cluster's. A device is vendor:device:class.
+    """
     for owner, attributes in (("host", template), ("cluster", cluster)):
         given = str(attributes.get("PCI_FILTER") or "")
         if not given:
@@ -60,14 +67,18 @@ def hidden_by(template: Mapping[str, Any], cluster: Mapping[str, Any], devices: 
 
 
 def shows(pattern: str, device: str) -> bool:
-    """Whether a pattern of PCI_FILTER lets a device (vendor:device:class) through, as oned judges: it knows no other case, and takes
-    what is empty or left out for any."""
+    """Return whether a pattern of PCI_FILTER lets a device through, as oned judges.
+
+    The device is vendor:device:class. oned knows no other case, and takes what is empty or left out for any.
+    """
     parts = [part.strip() if part else "*" for part in pattern.split(":")[:3]]
     return all(part in ("*", own) for part, own in zip(parts, device.split(":")))
 
 
 def unguarded(hosts: Iterable[Mapping[str, Any]], clusters: Mapping[str, Mapping[str, Any]]) -> List[str]:
-    """Names of KVM hosts of the pool that show whatever pci.conf lets through, as neither they nor their cluster narrow it.
+    """Return names of KVM hosts of the pool that show whatever pci.conf lets through.
+
+    Neither they nor their cluster narrow it.
 
     :param hosts: objects of the pool: NAME, VM_MAD, CLUSTER_ID and TEMPLATE.
     :param clusters: attributes of clusters by id.

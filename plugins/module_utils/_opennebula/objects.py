@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of OpenNebula's objects: text to send, and what differs between those wanted and those there.
+"""Attributes of OpenNebula's objects: text to send, and what differs.
+
+Those that are wanted are compared with those that are there.
 
 Attributes are names in upper case with a text, or a dictionary of texts, or a list of either where one name comes several times.
 """
@@ -19,7 +21,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")  # of an attribute
 
 
 def to_xml(attributes: Mapping[str, Any]) -> str:
-    """Attributes as OpenNebula takes them; in XML no character of a value needs its own rule.
+    """Return attributes as OpenNebula takes them.
+
+    In XML no character of a value needs its own rule.
 
     :raises ValueError: a name is no name of an attribute.
     """
@@ -64,7 +68,7 @@ def different(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Dict[str
 def wanted_template(
     present: Mapping[str, Any], attributes: Mapping[str, Any], pci: Mapping[str, str], count: int, counted_as: Optional[str]
 ) -> Dict[str, Any]:
-    """The attributes of a virtual machine's template that asks for *count* such devices.
+    """Return attributes of a virtual machine's template for *count* such devices.
 
     Other PCI requests that have a TYPE, such as network cards, stay.
     """
@@ -93,8 +97,9 @@ def present_bits(permissions: Mapping[str, Any]) -> List[int]:
 
 
 def wanted_quota(present: Sequence[Mapping[str, Any]], limit_of: str, limit: float) -> Tuple[Dict[str, str], Optional[Dict[str, str]]]:
-    """The global limits on virtual machines that are there, and those to send, None where the limit is as wanted.
+    """Return the global limits on virtual machines that are there, and those to send.
 
+    The latter are None where the limit is as wanted.
     All others are sent with it: OpenNebula takes a limit that is not sent for one that is taken back.
 
     :param present: the VM entries of VM_QUOTA; those with CLUSTER_IDS are other quotas

@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The compute service of one host and the servers that run there, by the REST interfaces of Nova, Placement and Keystone."""
+"""The compute service of one host and the servers that run there.
+
+They are reached by the REST interfaces of Nova, Placement and Keystone.
+"""
 
 from __future__ import annotations
 
@@ -134,8 +137,9 @@ def is_held(service: Mapping[str, Any], mark: str = "held") -> bool:
 
 
 def kept(service: Mapping[str, Any], mark: str = "held") -> str:
-    """The sentence that says so if another one disabled the service; empty if it is ours to disable.
+    """Return the sentence that says so if another one disabled the service.
 
+    It is empty if the service is ours to disable.
     What the driver disabled by itself, because LXD does not answer, is ours, too.
     """
     reason = str(service.get("disabled_reason") or "")
@@ -148,7 +152,9 @@ def kept(service: Mapping[str, Any], mark: str = "held") -> str:
 
 
 def left(service: Mapping[str, Any], unfit: str) -> str:
-    """The sentence why a host is not given back to users after a drain; empty if nothing keeps it.
+    """Return the sentence why a host is not given back to users after a drain.
+
+    It is empty if nothing keeps the host.
 
     :param unfit: what is wrong with the host, in words that follow "because".
     """

@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a cloud knows of a compute host, and how it forgets that, by the REST interfaces of Nova, Neutron and Placement."""
+"""What a cloud knows of a compute host, and how it forgets that.
+
+Both go by the REST interfaces of Nova, Neutron and Placement.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ AGENTS = ("neutron-linuxbridge-agent", "neutron-openvswitch-agent")
 
 
 def end(host: Host, servers: List[Dict[str, Any]]) -> None:
-    """Ask Nova to delete servers. It does so without their host where that is forced down."""
+    """Ask Nova to delete servers.
+
+    Nova does so without their host where that is forced down.
+    """
     for server in servers:
         answer = host.sdk.compute.delete("/servers/" + server["id"], microversion=MICROVERSION, raise_exc=False)
         if answer.status_code != 404:  # it has ended meanwhile
@@ -66,7 +72,9 @@ def agents(host: Host) -> List[Dict[str, Any]]:
 
 
 def forget(host: Host, is_dry: bool) -> List[str]:
-    """Delete the host's compute service, agents and resource providers; a sentence for each.
+    """Delete the host's compute service, agents and resource providers.
+
+    Return a sentence for each.
 
     :raises Refused: a server is there, something is allocated, or an API refuses.
     """

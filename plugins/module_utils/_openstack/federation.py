@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Identity providers of Keystone, with the groups that their users come into and what these may do."""
+"""Identity providers of Keystone, their users' groups and what these may do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ Entry = t.Mapping[str, t.Any]
 
 
 def bring(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
-    """Make providers with their domains, groups, mappings and protocols, and close those that are no longer wanted.
+    """Make identity providers, and close those that are no longer wanted.
 
+    Each has its domain, groups, mapping and protocol.
     Rights go first, so that a run which fails later has taken them.
-    A provider that goes is closed and not deleted: if it comes back, its users have their former identifiers, and so their key pairs.
+    A provider that goes is closed and not deleted.
+    If it comes back, its users have their former identifiers, and so their key pairs.
 
     :raises Refused: something of another's making has the name.
     """
@@ -51,10 +53,11 @@ def _domain(cloud: Cloud, identity: t.Any, name: str, domain: t.Any) -> t.Any:
 
 
 def _groups(cloud: Cloud, identity: t.Any, domain: t.Any, provider: str, wanted: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]) -> None:
-    """Bring the groups of a provider's domain, and their roles in all projects, to what is wanted.
+    """Bring the groups of a provider's domain, and their roles, to what is wanted.
 
-    A group that is no longer wanted stays, without roles: to a user whose token names a group that is gone, Keystone answers with the
-    status 500, also for other projects of this user.
+    The roles are those in all projects. A group that is no longer wanted stays, without roles.
+    The reason: a user whose token names a group that is gone gets the status 500 from Keystone.
+    This holds for other projects of this user, too.
     """
     known = {group.name: group for group in identity.groups(domain_id=domain.id)} if domain is not None else {}
     names = {role.id: role.name for role in identity.roles()}

@@ -17,7 +17,7 @@ Entry = t.Mapping[str, t.Any]
 
 
 def services(cloud: Cloud, wanted: t.Sequence[Entry], region: str) -> dict[str, str]:
-    """Make the catalogue's entries; the public endpoint of each by name of the service."""
+    """Make the catalogue's entries; return each public endpoint by the service's name."""
     identity = cloud.sdk.identity
     known = {service.name: service for service in identity.services()}
     endpoints: dict[tuple[str, str], t.Any] = {}
@@ -149,8 +149,9 @@ def never_locked(cloud: Cloud, names: t.Sequence[str]) -> None:
 
 
 def grants(cloud: Cloud, wanted: t.Mapping[str, t.Mapping[str, t.Sequence[str]]], kind: str = "user") -> None:
-    """Bring the roles in projects to what is wanted: by project, by name of the user or group, the roles.
+    """Bring the roles in projects to what is wanted.
 
+    The roles are given by project, then by name of the user or group.
     What others have in these projects is taken away at once: who left a group must not start anything new.
     """
     identity = cloud.sdk.identity

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""How much a project may use: Keystone's unified limits, of which Nova asks before it makes a server."""
+"""How much a project may use: Keystone's unified limits.
+
+Nova asks for them before it makes a server.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cl
 
 
 def registered(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[str, int]) -> None:
-    """The limits of projects that have none of their own. What has no registered limit is refused to everybody."""
+    """Set the limits of projects that have none of their own.
+
+    What has no registered limit is refused to everybody.
+    """
     identity = cloud.system.identity
     service = cloud.required("service", service_name)
     if service is None:
@@ -36,7 +42,10 @@ def registered(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[s
 
 
 def of_projects(cloud: Cloud, service_name: str, region: str, wanted: t.Mapping[str, t.Mapping[str, int]]) -> None:
-    """The limits of projects, by name of the project and of the resource; those that are not named are taken away."""
+    """Set the limits of projects, by name of the project and of the resource.
+
+    Those that are not named are taken away.
+    """
     identity = cloud.system.identity
     service = cloud.required("service", service_name)
     for project_name, limits in wanted.items():

@@ -14,7 +14,9 @@ Entry = t.Mapping[str, t.Any]
 
 
 def networks(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
-    """Make networks, each with one subnet. What is there is compared and never changed, as servers are in it.
+    """Make networks, each with one subnet.
+
+    What is there is compared and never changed, as servers are in it.
 
     :raises Refused: a network of the name has another subnet.
     """

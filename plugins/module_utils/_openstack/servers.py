@@ -94,7 +94,9 @@ def _access(cloud: Cloud, flavor: t.Any, projects: t.Sequence[str]) -> None:
 
 
 def images(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
-    """Upload images from files of this host. An image of the name with another content is replaced; servers keep theirs.
+    """Upload images from files of this host.
+
+    An image of the name with another content is replaced. Servers keep theirs.
 
     :raises Refused: a file is missing, or is not the one that was meant.
     """

@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What a host reports about its IOMMU, the groups of its PCI functions, and what the host itself does with them. It only reads."""
+"""What a host reports about its IOMMU and the groups of its PCI functions.
+
+Also what the host itself does with these functions. This module only reads.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ def read(root: str = "/", kernel: str | None = None) -> dict[str, t.Any]:
 
 
 def has_vfio(root: str, release: str) -> bool:
-    """Whether the kernel has the driver vfio-pci, as a module or built in: kernels made for clouds have none."""
+    """Return whether the kernel has the driver vfio-pci, as a module or built in.
+
+    Kernels made for clouds do not have it.
+    """
     lists = (read_text_whole(under(root, f"/lib/modules/{release}/{name}")) for name in ("modules.dep", "modules.builtin"))
     return any(re.search(r"/vfio[-_]pci\.ko", text) for text in lists)
 
@@ -79,8 +85,9 @@ def overrides(root: str) -> dict[str, str]:
 
 
 def divided(root: str) -> dict[str, int]:
-    """The number of virtual functions that our rules make at boot, by the physical function's address.
+    """Return the number of virtual functions that our rules make at boot.
 
+    It is given by the physical function's address.
     Another device that has the address now, after a card was put in, does not count.
     """
     found = {}
@@ -105,7 +112,10 @@ def functions(root: str) -> list[dict[str, t.Any]]:
 
 
 def _is_of_interest(entry: dict[str, t.Any]) -> bool:
-    """Whether a virtual machine may have it: graphics, accelerators, and virtual functions of anything."""
+    """Return whether a virtual machine may have the device.
+
+    It may have graphics, accelerators, and virtual functions of anything.
+    """
     return bool(re.match("03|12|0b40", entry["class"])) or entry["sriov"]["physical_function"] is not None
 
 
@@ -141,7 +151,10 @@ def _digits(device: str, name: str) -> str:
 
 
 def network_cards(root: str) -> dict[str, list[dict[str, t.Any]]]:
-    """The network interfaces of each PCI function that has some: name, and whether the host's default route goes through it."""
+    """Return the network interfaces of each PCI function that has some.
+
+    Each has its name, and whether the host's default route goes through it.
+    """
     uplinks = default_interfaces(root)
     directory = under(root, "/sys/class/net")
     found: dict[str, list[dict[str, t.Any]]] = {}
@@ -154,7 +167,10 @@ def network_cards(root: str) -> dict[str, list[dict[str, t.Any]]]:
 
 
 def default_interfaces(root: str) -> set[str]:
-    """The interfaces that the default routes go through, with those below a bridge, a bond or a VLAN."""
+    """Return the interfaces that the default routes go through.
+
+    Those below a bridge, a bond or a VLAN are included.
+    """
     routes = [line.split() for line in (read_text(under(root, "/proc/net/route")) or "").splitlines()[1:]]
     found = {fields[0] for fields in routes if len(fields) > 7 and fields[1] == fields[7] == "00000000"}
     routes6 = [line.split() for line in (read_text(under(root, "/proc/net/ipv6_route")) or "").splitlines()]
@@ -170,7 +186,10 @@ def default_interfaces(root: str) -> set[str]:
 
 
 def device_numbers(root: str, address: str) -> set[str]:
-    """major:minor of all device files of a function, not of the devices behind a bridge."""
+    """Return major:minor of all device files of a function.
+
+    Those of the devices behind a bridge are left out.
+    """
     found = set()
     for directory, below, files in os.walk(os.path.realpath(under(root, f"/sys/bus/pci/devices/{address}"))):
         below[:] = [name for name in below if not canonical_address(name)]
@@ -202,7 +221,10 @@ def remote_mounts(root: str, pid: str) -> set[str]:
 
 
 def is_on(root: str, pid: str, name: str, mounts: set[str]) -> bool:
-    """Whether an open file is on one of the mounts, from proc_pid_fdinfo(5), which asks no file system."""
+    """Return whether an open file is on one of the mounts.
+
+    The source is proc_pid_fdinfo(5), which asks no file system.
+    """
     mount = re.search(r"^mnt_id:\s*(\d+)", read_text(under(root, f"/proc/{pid}/fdinfo/{name}")) or "", re.MULTILINE)
     return mount is None or mount.group(1) in mounts
 
@@ -232,7 +254,10 @@ def opened_devices(root: str = "/") -> list[Opened]:
 
 
 def device_files(root: str, address: str) -> list[str]:
-    """Device files of a function that sysfs doesn't name: those of its vendor's driver and of the IOMMU group."""
+    """Return device files of a function that sysfs doesn't name.
+
+    These are those of its vendor's driver and of the IOMMU group.
+    """
     device = under(root, f"/sys/bus/pci/devices/{address}")
     group = link_name(os.path.join(device, "iommu_group"))
     is_vfio = link_name(os.path.join(device, "driver")) == "vfio-pci"
@@ -240,6 +265,9 @@ def device_files(root: str, address: str) -> list[str]:
 
 
 def users(root: str, address: str, opened: t.Sequence[Opened]) -> list[str]:
-    """Who has a function's device files open, such as 'python3 (process 4711) has /dev/nvidia0 open'."""
+    """Return who has a function's device files open.
+
+    An example: 'python3 (process 4711) has /dev/nvidia0 open'.
+    """
     numbers, paths = device_numbers(root, address), device_files(root, address)
     return [f"{entry.process} has {entry.path} open" for entry in opened if entry.number in numbers or entry.path in paths]

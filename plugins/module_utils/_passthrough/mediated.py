@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Mediated devices: what a host offers and has of them, and what must be made and removed. It only reads."""
+"""Mediated devices: what a host offers and has of them.
+
+Also what must be made and removed. This module only reads.
+"""
 
 from __future__ import annotations
 

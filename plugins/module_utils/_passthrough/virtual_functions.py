@@ -21,7 +21,10 @@ Function = t.Mapping[str, t.Any]
 
 
 class Division(t.NamedTuple):
-    """Physical functions with the wanted number of virtual functions of each, and one sentence for each that can't have it."""
+    """Physical functions with the wanted number of virtual functions of each.
+
+    There is one sentence for each that can't have it.
+    """
 
     functions: list[dict[str, t.Any]]
     errors: list[str]
@@ -93,7 +96,10 @@ def _obstacle(functions: t.Mapping[str, Function], own: str, count: int, divided
 
 
 def in_use(made: t.Iterable[Function]) -> str | None:
-    """Why virtual functions can't go: the kernel changes their number only by way of none."""
+    """Return why virtual functions can't go.
+
+    The kernel changes their number only by way of zero.
+    """
     for entry in made:
         if entry["users"]:
             return f"{entry['address']} is one of those that it has, and {entry['users'][0]}; end that process first"

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a simulated device tree and its device nodes, and removes no more than that again."""
+"""Write a simulated device tree with device nodes, and remove no more than that."""
 
 from __future__ import annotations
 
@@ -109,12 +109,18 @@ class SimulatedHost:
         return Change([f"/dev/{node.name}" for node in nodes], {"before": _listing(old), "after": _listing(new)}, steps)
 
     def node_numbers(self, path: str) -> tuple[int, int] | None:
-        """Major and minor number of the character device at *path*; None if it is something else."""
+        """Return major and minor number of the character device at *path*.
+
+        None means that it is something else.
+        """
         status = os.lstat(path)
         return (os.major(status.st_rdev), os.minor(status.st_rdev)) if stat.S_ISCHR(status.st_mode) else None
 
     def make_node(self, path: str, major: int, minor: int) -> None:
-        """Make a character device that everyone may open, as NVIDIA's driver does: confining is the scheduler's part."""
+        """Make a character device that everyone may open, as NVIDIA's driver does.
+
+        Confining is the scheduler's part.
+        """
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
         os.chmod(path, 0o666)
 
@@ -271,7 +277,7 @@ class SimulatedHost:
 
 
 def _replace(path: str, text: str) -> None:
-    """Write a small file in one step, so that a killed run leaves the old or the new one."""
+    """Write a small file in one step: a killed run leaves the old or the new one."""
     with open(path + ".new", "w", encoding="utf-8") as stream:
         stream.write(text)
     os.replace(path + ".new", path)

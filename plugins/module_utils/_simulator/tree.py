@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What sysfs and procfs look like on a host with the accelerators that a list describes.
+"""What sysfs and procfs look like on a host with the accelerators of a list.
 
 Pure functions: a list of devices in, a mapping of paths out. The module gpu_simulator writes it below a root.
 """
@@ -111,7 +111,10 @@ def expand(devices: list[Device]) -> list[Device]:
 
 
 def simulated_tree(devices: list[Device]) -> Tree:
-    """The files below /sys and /proc, by paths relative to the root, for devices as :func:`expand` takes them."""
+    """Return the files below /sys and /proc, by paths relative to the root.
+
+    They are for devices as :func:`expand` takes them.
+    """
     tree: Tree = {"sys/bus/pci/devices": None}
     expanded = expand(devices)
     for device in expanded:
@@ -189,7 +192,10 @@ def _check_form(device: Device) -> None:
 
 
 def _number_devices(devices: list[Device]) -> None:
-    """Minor numbers and IOMMU groups in the order of the addresses, as the kernel gives them."""
+    """Give minor numbers and IOMMU groups in the order of the addresses.
+
+    The kernel does so, too.
+    """
     minors, drm_numbers = iter(range(len(devices))), iter(range(len(devices)))
     used = {device["iommu_group"] for device in devices}
     groups = (number for number in range(10, 100000) if number not in used)

@@ -240,7 +240,7 @@ def undeclared(present: Attributes, declared: Attributes) -> Attributes:
 
 
 class Plan:
-    """What a call would do: commands of sacctmgr in their order, and the same in words."""
+    """What a call would do: sacctmgr's commands in their order, and the same in words."""
 
     def __init__(self) -> None:
         self.commands: list[list[str]] = []

@@ -28,13 +28,19 @@ RECORD = "/var/lib/deephdc/slurm_accelerators"
 
 
 def settings_of(text: str) -> dict[str, str]:
-    """Settings of slurmdbd.conf or slurm.conf that stand on their own lines, with names in small letters."""
+    """Return settings of slurmdbd.conf or slurm.conf, with names in small letters.
+
+    Only those that stand on their own lines are read.
+    """
     pairs = (line.split("#", 1)[0].split("=", 1) for line in text.splitlines())
     return {pair[0].strip().lower(): pair[1].strip().strip('"') for pair in pairs if len(pair) == 2}
 
 
 def client_options(settings: t.Mapping[str, str]) -> str:
-    """An option file with which MariaDB's programs reach the accounting database as slurmdbd does; root's own socket for a local one."""
+    """Return an option file for MariaDB's programs.
+
+    With it they reach the accounting database as slurmdbd does. For a local one they use root's own socket.
+    """
     if settings.get("storagehost", "localhost") == "localhost" and not settings.get("storagepass"):
         return "[client]\n"
     options = {"host": settings.get("storagehost", "localhost"), "user": settings.get("storageuser", "slurm")}
@@ -79,7 +85,10 @@ def read_dump(path: str) -> tuple[dict[str, int], bool]:
 
 
 def dump_errors(before: t.Mapping[str, int], dumped: t.Mapping[str, int], after: t.Mapping[str, int]) -> list[str]:
-    """Tables of which a dump has fewer rows than the database had before it, or more than it had after it."""
+    """Report tables of which a dump has too few or too many rows.
+
+    Its rows must be between those that the database had before and after it.
+    """
     return [
         f"table {table} had {before[table]} rows before and {after.get(table, 0)} after the dump, which has {dumped.get(table, 0)}"
         for table in sorted(before)
@@ -118,5 +127,8 @@ def read_manifest(directory: str) -> dict[str, t.Any]:
 
 
 def superfluous(names: t.Iterable[str], keep: int) -> list[str]:
-    """Backups to remove, the oldest ones; names begin with their time, so they sort by age."""
+    """Return the backups to remove, the oldest ones.
+
+    Names begin with their time, so they sort by age.
+    """
     return sorted(names)[:-keep] if keep > 0 else []

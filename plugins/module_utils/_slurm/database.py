@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The accounting database as slurmdbd.conf names it, reached by MariaDB's own programs."""
+"""The accounting database of slurmdbd.conf, reached by MariaDB's own programs."""
 
 from __future__ import annotations
 

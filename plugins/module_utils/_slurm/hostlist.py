@@ -2,9 +2,11 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Host lists in the bracket notation of SLURM and ClusterShell, such as ``gpu[1-3,07-09]``.
+"""Host lists in the bracket notation of SLURM and ClusterShell.
 
-What is written here is the part both understand: SLURM takes a bracket only at the end of a name
+An example is ``gpu[1-3,07-09]``.
+
+What is written here is the part that both understand. SLURM takes a bracket only at the end of a name
 ("Invalid hostlist: n[1-2].site.org"), so only a number at the end is folded. What is read is wider:
 several brackets, anywhere in a name. Zero padding is kept, ``gpu07`` and ``gpu7`` are different hosts.
 """
@@ -101,7 +103,10 @@ def _cut(name: str) -> Tuple[str, str]:
 
 
 def _by_padding(numbers: List[str]) -> List[str]:
-    """Put numbers of one padding together, so that 8, 08, 9, 09, 10 fold to 8-9,08-10 and not to five entries."""
+    """Put numbers of one padding together.
+
+    So 8, 08, 9, 09, 10 fold to 8-9,08-10 and not to five entries.
+    """
     padded = {len(number) for number in numbers if number.startswith("0") and len(number) > 1}
     return sorted(numbers, key=lambda number: len(number) if len(number) in padded else 0)
 
@@ -122,7 +127,10 @@ def _bracketed(prefix: str, numbers: List[str]) -> str:
 
 
 def _entries(expression: str) -> List[str]:
-    """The comma-separated entries of an expression, without the commas inside of brackets."""
+    """Return the comma-separated entries of an expression.
+
+    Commas inside of brackets do not separate entries.
+    """
     if not expression.strip():
         return []
     entries = []

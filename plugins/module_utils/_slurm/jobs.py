@@ -45,7 +45,10 @@ def count(found: dict[str, dict[str, t.Any]], name: str, number: str, user: str)
 
 
 def words(entry: Jobs) -> str:
-    """Jobs in a sentence, such as 'job 17 of alice' or 'jobs 1 of alice, 2 of bob, 3 of bob and 97 more'."""
+    """Return jobs in a sentence, such as 'job 17 of alice'.
+
+    Another example: 'jobs 1 of alice, 2 of bob, 3 of bob and 97 more'.
+    """
     more = entry["count"] - len(entry["some"])
     return f"job{'s' if entry['count'] > 1 else ''} {', '.join(entry['some'])}" + (f" and {more} more" if more else "")
 
@@ -79,7 +82,10 @@ def node_errors(
 
 
 def hardware_error(node: str, before: str, after: str, jobs: Jobs, allowed: t.Collection[str]) -> list[str]:
-    """A node whose gres change under its jobs: slurmctld ends those whose devices it can't find again."""
+    """Refuse a node whose gres change under its jobs.
+
+    slurmctld ends those whose devices it can't find again.
+    """
     if before == after or node in allowed:
         return []
     return [

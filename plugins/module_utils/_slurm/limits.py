@@ -212,7 +212,10 @@ def limits_of(present: Attributes, scopes: t.Mapping[str, Scope]) -> dict[str, t
 
 
 def parse_tres(setting: str, text: str) -> Attributes:
-    """The resources of one setting as sacctmgr prints them, those that a policy can name."""
+    """Return the resources of one setting that a policy can name.
+
+    text: as sacctmgr prints them.
+    """
     found: Attributes = {}
     for part in text.split(","):
         tres, _equals, value = part.partition("=")

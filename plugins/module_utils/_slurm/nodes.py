@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""States of SLURM's nodes as scontrol(1) and squeue(1) print them, and what an operator may do with a node in each: pure functions."""
+"""States of SLURM's nodes, and what an operator may do in each: pure functions.
+
+The states are as scontrol(1) and squeue(1) print them.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +146,9 @@ def reason_errors(variable: str, reason: t.Any) -> list[str]:
 def selection(
     variable: str, wanted: t.Any, groups: t.Mapping[str, t.Sequence[str]], in_play: t.Sequence[str], limited: bool
 ) -> tuple[list[str], list[str]]:
-    """The inventory names of nodes that an operator means, and what is wrong with the request.
+    """Return the inventory names of nodes that an operator means, and errors.
+
+    The errors say what is wrong with the request.
 
     wanted: names of hosts or groups, or host lists such as gpu[1-3], as list or text; empty means the hosts of --limit.
     """

@@ -30,7 +30,10 @@ def known_to_dpkg(module: AnsibleModule) -> list[list[str]]:
 
 
 def of_slurm(rows: list[list[str]]) -> dict[str, str]:
-    """Packages built from SLURM's source that are installed, broken installations included, shared libraries not."""
+    """Return the installed packages that were built from SLURM's source.
+
+    Broken installations are included, shared libraries are not.
+    """
     gone = ("not-installed", "config-files")
     return {row[0]: row[2] for row in rows if row[1] == "slurm-wlm" and row[3] not in gone and not LIBRARY.match(row[0])}
 
@@ -51,7 +54,10 @@ def stale(module: AnsibleModule, packages: dict[str, str]) -> list[str]:
 
 
 def archive(module: AnsibleModule) -> str:
-    """Where the distribution itself comes from, without the archives of its security updates."""
+    """Return where the distribution itself comes from.
+
+    The archives of its security updates are left out.
+    """
     with open("/etc/os-release", encoding="utf-8") as file:
         codename = re.search(r'^VERSION_CODENAME="?(\w+)', file.read(), re.MULTILINE)
     out = module.run_command(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT) $(CREATED_BY)"])[1]

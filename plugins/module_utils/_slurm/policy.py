@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""A site's policy (accounts, QOS, limits, access to partitions): what is wrong with it, and what it asks for: pure functions.
+"""A site's policy, what is wrong with it, and what it asks for: pure functions.
+
+It has accounts, QOS, limits and access to partitions.
 
 A policy is a dictionary with the keys accounts, qos and partitions; docs/slurm_policy.md describes it.
 """
@@ -330,7 +332,10 @@ def top_down(accounts: t.Sequence[t.Mapping[str, t.Any]]) -> list[t.Mapping[str,
 
 
 def default_qos_errors(where: str, accounts: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """SLURM refuses an association that may not use its default QOS; both are inherited."""
+    """Refuse an association that may not use its default QOS, as SLURM does.
+
+    Both the default QOS and the QOS that it may use are inherited.
+    """
     errors = []
     allowed: dict[str, list[str]] = {ROOT: [NORMAL]}
     default: dict[str, str] = {ROOT: ""}
@@ -401,7 +406,10 @@ def access_errors(where: str, policy: t.Mapping[str, t.Any], partitions: t.Seque
 
 
 def gpu_type_errors(where: str, policy: t.Mapping[str, t.Any], known: t.Collection[str]) -> list[str]:
-    """Limits on GPU types that no node has: SLURM would refuse them in the middle of a run. The policy was found right."""
+    """Refuse limits on GPU types that no node has.
+
+    SLURM would refuse them in the middle of a run. The policy was found right.
+    """
     named: list[tuple[str, str]] = []
     for entry in policy.get("qos") or []:
         named += [(f"QOS {entry['name']}", one) for one in slurm_limits.gpu_types(entry.get("limits") or {})]

@@ -49,7 +49,10 @@ def takes_over(new: str, old: str) -> bool:
 
 
 def way(old: str, new: str) -> list[str]:
-    """The fewest releases between old and new, each of which takes over the one before; new is the last."""
+    """Return the fewest releases from old to new; each takes over the one before.
+
+    The last one is new.
+    """
     steps = []
     while old != new:
         reachable = [release for release in major_releases(new) if release > old and takes_over(release, old)]
@@ -80,7 +83,7 @@ def step_error(old: str, new: str, who: str) -> str:
 
 
 def installed_errors(releases: t.Mapping[str, str], controller: str) -> list[str]:
-    """What must not be: hosts whose SLURM is newer than the controller's, or too old for it.
+    """Refuse hosts whose SLURM is newer than the controller's, or too old for it.
 
     releases: host to release, empty where none is installed.
     """

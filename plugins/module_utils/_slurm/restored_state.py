@@ -1,11 +1,14 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Put slurmctld's state of a backup in the place of the one that is there, in steps that a killed run leaves whole.
+"""Put a backup's state of slurmctld in the place of the one that is there.
 
-The backup is unpacked beside the former state, then the former state moves out, then the new one moves in. The name of the directory that
-holds the new state says how far that is, so the next run goes on there, and the guard in slurmctld's unit does not let it start with half
-of each. Everything happens as slurmctld's user, who owns the directory.
+It goes in steps that a killed run leaves whole.
+
+The backup is unpacked beside the former state, then the former state moves out, then the new one moves in.
+The name of the directory that holds the new state says how far that is, so the next run goes on there.
+The guard in slurmctld's unit does not let it start with half of each.
+Everything happens as slurmctld's user, who owns the directory.
 """
 
 from __future__ import annotations
@@ -66,7 +69,10 @@ def unpack(archive: t.IO[bytes], directory: str) -> None:
 
 
 def under_way(directory: str) -> str:
-    """Which backup a killed run was putting in place, after the former state began to leave; empty where none."""
+    """Return which backup a killed run was putting in place.
+
+    The former state had begun to leave then. Where there was no such run, the text is empty.
+    """
     for step in (LEAVING, ENTERING):
         try:
             with open(os.path.join(directory, step, BACKUP), encoding="utf-8") as file:
@@ -87,12 +93,17 @@ def fingerprint(directory: str) -> str:
 
 
 def moves(directory: str) -> list[str]:
-    """What belongs to a state: all but our own steps and the former states that were kept."""
+    """Return what belongs to a state.
+
+    That is all but our own steps and the former states that were kept.
+    """
     return [name for name in os.listdir(directory) if name not in STEPS and not name.startswith(KEPT) and name != "lost+found"]
 
 
 def put(archive: t.IO[bytes], directory: str, backup: str) -> None:
-    """Make the archive's files the state in the directory; goes on where a killed run stopped.
+    """Make the archive's files the state in the directory.
+
+    It goes on where a killed run stopped.
 
     archive: opened by root, who alone may read a backup. backup: what identifies it.
     """

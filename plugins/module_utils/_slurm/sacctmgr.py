@@ -17,7 +17,10 @@ CONFIGURATION = "/etc/slurm/slurm.conf"
 
 
 def can_ask(module: AnsibleModule, program: str) -> bool:
-    """Whether SLURM's commands can work on this controller: before its first run it lacks packages, or has them and no configuration."""
+    """Return whether SLURM's commands can work on this controller.
+
+    Before its first run it lacks packages, or has them and no configuration.
+    """
     return bool(module.get_bin_path(program)) and os.path.exists(CONFIGURATION)
 
 
@@ -26,7 +29,10 @@ def one_line(out: str, err: str) -> str:
 
 
 def read(module: AnsibleModule, cluster: str) -> slurm_associations.State:
-    """Everything that slurmdbd has for a cluster; ends the module where it does not answer."""
+    """Return everything that slurmdbd has for a cluster.
+
+    Where slurmdbd does not answer, the module ends.
+    """
     outputs = []
     for words in slurm_associations.reads(cluster):
         code, out, err = module.run_command(["sacctmgr", "--noheader", "--parsable2", "--readonly", *words])

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""slurmctld's state directory (StateSaveLocation) on a host, read as slurmctld's user: a shared file system may map root to `nobody`."""
+"""slurmctld's state directory (StateSaveLocation) on a host.
+
+It is read as slurmctld's user: a shared file system may map root to `nobody`.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ def has_state(directory: str) -> bool:
 
 
 def identity(directory: str) -> str:
-    """A mark of a state: equal if two hosts see the same files, empty if there is no state."""
+    """Return a mark of a state, empty if there is no state.
+
+    Two marks are equal if two hosts see the same files.
+    """
     for name in SIGNS:
         try:
             found = os.stat(os.path.join(directory, name))
