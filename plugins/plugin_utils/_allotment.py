@@ -1,10 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Which manager owns which device of a host that serves two: the variable accelerator_allotment, pure functions.
+"""The variable accelerator_allotment: which manager owns which device of a host.
 
-A host of one manager needs none. Where it is set, each manager gets only what is listed for it, before it hears of any device:
-a device that stands in no list is given to no manager.
+It is for a host that serves two managers; a host of one manager needs none. Where it is set, each manager gets only what is
+listed for it, before it hears of any device. A device that stands in no list is given to no manager. Pure functions.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def canonical(device: str) -> str:
 
 
 def given_to(allotment: t.Any, name: str) -> list[str] | None:
-    """The devices listed for a manager; None where nothing is allotted, so that all are its own.
+    """Return the devices listed for a manager; None where nothing is allotted.
+
+    None means that all devices are its own.
 
     :raises ValueError: the allotment has no list for it. site_check refuses that, but a role may be used without it.
     """
@@ -191,7 +193,9 @@ def device_errors(host: str, accelerators: t.Sequence[Accelerator], allotment: t
 
 
 def divided_twice(host: str, accelerators: t.Sequence[Accelerator], allotment: t.Any) -> list[Finding]:
-    """GPUs that are listed and have a MIG instance that is listed, too: whoever gets the GPU gets the instance with it.
+    """Report each GPU that is listed and has a MIG instance that is listed, too.
+
+    Whoever gets the GPU gets the instance with it.
 
     :raises ValueError: as given_to does.
     """

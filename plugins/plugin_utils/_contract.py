@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What every manager.py takes and gives: see docs/architecture.md, "One contract for managers"."""
+"""What every manager.py takes and gives.
+
+See docs/architecture.md, "One contract for managers".
+"""
 
 from __future__ import annotations
 

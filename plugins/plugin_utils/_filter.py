@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 
 def as_filter(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
-    """Turn a pure function into a filter: its ValueError, one sentence, is what the user reads."""
+    """Turn a pure function into a filter: the user reads its ValueError, one sentence."""
 
     @functools.wraps(function)
     def filtered(*args: t.Any, **kwargs: t.Any) -> t.Any:

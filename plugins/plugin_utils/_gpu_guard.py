@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Hosts that run jobs of SLURM beside another manager: which device files the role gpu_guard closes to these jobs, pure functions."""
+"""Which device files the role gpu_guard closes to jobs of SLURM: pure functions.
+
+It does so on hosts that run such jobs beside another manager.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the role gpu_hold checks of its variables, and the file that says who holds a host."""
+"""Checks of the variables of gpu_hold, and the file that says who holds a host."""
 
 from __future__ import annotations
 

@@ -56,9 +56,10 @@ BY_NAME = {manager.name: manager for manager in MANAGERS}
 
 
 def owned_by_machines(accelerators: t.Sequence[t.Mapping[str, t.Any]], allotment: t.Any, host: str) -> tuple[list[str] | None, list[str]]:
-    """The devices that a host's allotment gives to managers of virtual machines, and what is wrong with it, one sentence each.
+    """Return devices that a host's allotment gives to managers of virtual machines.
 
-    The devices are None if nothing is allotted. A GPU with an instance that is also listed belongs to no manager until that is corrected.
+    Also return what is wrong with the allotment, one sentence each. The devices are None if nothing is allotted. A GPU with
+    an instance that is also listed belongs to no manager until that is corrected.
     """
     wrong = _allotment.host_errors(host, allotment, MANAGERS)
     if wrong:

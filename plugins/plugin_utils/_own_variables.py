@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Variables that are almost one of this collection's: a misspelt name is ignored by Ansible, without a warning."""
+"""Variables whose name is almost that of one of this collection's.
+
+Ansible ignores a misspelt name without a warning.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def known() -> frozenset[str]:
 
 @functools.lru_cache(maxsize=None)
 def facts() -> dict[str, str]:
-    """What only a run gives, by name, with the role that has it: a variable of that name would be a plan that no run has made."""
+    """Return what only a run gives, by name, with the role that has it.
+
+    A variable of that name would be a plan that no run has made.
+    """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return {
         name: path.parts[-3]
@@ -62,7 +68,10 @@ def facts() -> dict[str, str]:
 
 
 def distance(one: str, other: str, limit: int) -> int:
-    """Letters to insert, remove, replace or swap with the next one; more than the limit where it is more."""
+    """Return how many letters to insert, remove, replace or swap with the next one.
+
+    It is more than the limit where there are more.
+    """
     if abs(len(one) - len(other)) > limit:
         return limit + 1
     before: list[int] = []
@@ -99,7 +108,7 @@ def nearest(name: str, names: t.Iterable[str], steps: t.Sequence[tuple[int, int]
 
 
 def similar(name: str, names: t.Iterable[str], prefix: str) -> str:
-    """The name of the same beginning that is most similar in the rest, empty where none is."""
+    """Return the name of the same beginning whose rest is most similar, else empty."""
     rests = [one[len(prefix) :] for one in names if one.startswith(prefix)]
     found = difflib.get_close_matches(name[len(prefix) :], rests, n=1)
     return prefix + found[0] if found else ""

@@ -77,10 +77,11 @@ def is_account(entry: t.Mapping[str, t.Any], groups: t.Collection[str]) -> bool:
 
 
 def agree(first: str, of_first: t.Mapping[str, t.Any], host: str, copy: t.Mapping[str, t.Any]) -> None:
-    """Accounts and groups are added only together with the first host, and before any other one has them.
+    """Refuse a host's record of accounts that does not agree with the first host's.
 
-    So a copy has nothing that the first host's record has not, and a newer one has all of it: another one was changed by hand or by an
-    attacker who took over that host, and would decide for all hosts whose account is whose.
+    Accounts and groups are added only together with the first host, and before any other one has them. So a copy has nothing
+    that the first host's record has not, and a newer one has all of it. Another copy was changed by hand, or by an attacker
+    who took over that host. It would decide for all hosts whose account is whose.
     """
     known, theirs = identities(of_first), identities(copy)
     strange = sorted(key for key, value in theirs.items() if known.get(key) != value)
@@ -94,7 +95,7 @@ def agree(first: str, of_first: t.Mapping[str, t.Any], host: str, copy: t.Mappin
 
 
 def identities(record: t.Mapping[str, t.Any]) -> dict[tuple[str, str], tuple[str, int]]:
-    """What never changes once it was given: an id's name and number, a local group's number."""
+    """Return what stays once given: an id's name and number, a local group's number."""
     found = {("id", one): (each["name"], each["uid"]) for one, each in record["accounts"].items()}
     return {**found, **{("group", name): (name, each["gid"]) for name, each in record["groups"].items()}}
 
@@ -287,7 +288,10 @@ def decided(found: Plan, account: t.Mapping[str, t.Any], person: t.Mapping[str, 
 
 
 def guard(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], ids: t.Collection[str], limit: int) -> None:
-    """A limit on accounts that one run may disable: a broken IAM or a wrong line in the inventory must not empty a site."""
+    """Refuse to disable more accounts in one run than the limit allows.
+
+    A broken IAM or a wrong line in the inventory must not empty a site.
+    """
     active = [one for one, account in before.items() if account["active"]]
     losing = [
         one

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What is wrong with the variables of iam_accounts, before anything is asked or touched: pure functions."""
+"""What is wrong with the variables of iam_accounts: pure functions.
+
+They run before anything is asked or touched.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A host's accelerators as GLUE 2.1 entities and as TOSCA properties, for information systems and orchestrators.
+"""A host's accelerators as GLUE 2.1 entities and as TOSCA properties.
+
+They are for information systems and orchestrators.
 
 Sources: the entity AcceleratorEnvironment of the GLUE 2.1 specification; the capabilities
 tosca.capabilities.indigo.Container and tosca.capabilities.indigo.OperatingSystem.
@@ -17,10 +19,10 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
 
 
 def accelerator_environments(accelerators: Sequence[Accelerator], resource: str) -> list[dict[str, Any]]:
-    """One AcceleratorEnvironment for each model that jobs on the host can use; Type is GPU or Accelerator.
+    """Return one AcceleratorEnvironment for each model that jobs on the host can use.
 
-    LogicalAccelerators is what jobs can be given: MIG instances count one each. Attributes without a known value are
-    absent, as GLUE's placeholders would be read as facts.
+    Type is GPU or Accelerator. LogicalAccelerators is what jobs can be given: MIG instances count one each. Attributes
+    without a known value are absent, as GLUE's placeholders would be read as facts.
 
     :arg resource: id of the ExecutionEnvironment (the host) they belong to, which starts their own ids.
     :raises ValueError: the input is not a list of accelerators, or resource is empty.
@@ -47,9 +49,10 @@ def accelerator_environments(accelerators: Sequence[Accelerator], resource: str)
 
 
 def gpu_capability(accelerators: Sequence[Accelerator]) -> dict[str, dict[str, Any]]:
-    """Properties of the TOSCA capabilities ``host`` and ``os`` of a node with these accelerators.
+    """Return properties of the TOSCA capabilities ``host`` and ``os``.
 
-    Vendor and model are there only where all usable accelerators agree, as the properties hold one value.
+    They are those of a node with these accelerators. Vendor and model are there only where all usable accelerators agree, as
+    the properties hold one value.
 
     :raises ValueError: the input is not a list of accelerators.
     """
@@ -61,7 +64,10 @@ def gpu_capability(accelerators: Sequence[Accelerator]) -> dict[str, dict[str, A
 
 
 def _vendor(accelerators: Sequence[Accelerator]) -> str | None:
-    """The name by which the vendor is generally known, as GLUE asks for; users write it so in TOSCA templates."""
+    """Return the name by which the vendor is generally known, as GLUE asks for.
+
+    Users write it so in TOSCA templates.
+    """
     vendor = vendors.by_name(_common(accelerators, "vendor"))
     return vendor.display_name if vendor else None
 

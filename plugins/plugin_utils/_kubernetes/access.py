@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Who may use the cluster: issuers of tokens, rights of users and groups, and what users need on a host: pure functions.
+"""Who may use the cluster: issuers of tokens, and rights of users and groups.
+
+The module also says what users need on a host. Pure functions.
 
 Sources: AuthenticationConfiguration of apiserver.config.k8s.io/v1, and its checks in k8s.io/apiserver 0.37.
 """
@@ -211,7 +213,7 @@ def _expression(value: t.Any) -> bool:
 
 
 def authority_errors(where: str, value: t.Any) -> list[Finding]:
-    """What is wrong with the certificates that the address of an issuer is checked with."""
+    """Return what is wrong with the certificates that check an issuer's address."""
     if value is None or value == "":
         return []
     what, remedy = f"{where}: certificate_authority", "give the certificates themselves as PEM text, no path"
@@ -276,7 +278,10 @@ def _mapping(issuer: Given, kind: str) -> dict[str, str]:
 
 
 def user_rules(issuer: Given) -> list[dict[str, str]]:
-    """What must hold for each user whom an issuer's tokens give, however its rules make the names."""
+    """Return what must hold for each user whom an issuer's tokens give.
+
+    It must hold however the issuer's rules make the names.
+    """
 
     def condition(variable: str, prefix: str) -> str:
         if prefix:
@@ -447,7 +452,10 @@ def subjects(binding: Given) -> list[dict[str, str]]:
 
 
 def rights(cluster: Given) -> list[dict[str, t.Any]]:
-    """The roles and bindings: one for each role in each place, so that a change of whom it names never needs another object."""
+    """Return the roles, and one binding for each role in each place.
+
+    So a change of whom a binding names never needs another object.
+    """
     found = [
         _object("ClusterRole", role["name"], rules=[{key: list(rule[key]) for key in RIGHT_KEYS if key in rule} for rule in role["rules"]])
         for role in sorted(cluster["roles"], key=lambda role: str(role["name"]))
@@ -493,7 +501,9 @@ def is_ours(thing: Given) -> bool:
 
 
 def changes(present: t.Sequence[Given], wanted: t.Sequence[Given], namespaces: t.Sequence[str]) -> dict[str, t.Any]:
-    """What to remove and to write so that the cluster has these rights, and what keeps them from being given.
+    """Return what to remove and to write so that the cluster has these rights.
+
+    Also return what keeps them from being given.
 
     :param present: the ClusterRoles, ClusterRoleBindings and RoleBindings of the cluster; others than ours are compared by name.
     :param wanted: as :func:`rights` makes them. namespaces: those that the cluster has.
@@ -596,7 +606,10 @@ def user(given: Given) -> dict[str, t.Any]:
 
 
 def kubeconfig(cluster: Given, endpoint: str) -> dict[str, t.Any]:
-    """What users need to reach the cluster, without the authority's certificate, which a run reads of the control plane."""
+    """Return what users need to reach the cluster.
+
+    The authority's certificate is not in it: a run reads that from the control plane.
+    """
     name = cluster["name"]
     return {
         "apiVersion": "v1",

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""A control plane of one or three hosts: where it is reached, and what its hosts report at the beginning of a run. Pure functions."""
+"""A control plane of one or three hosts, and where it is reached: pure functions.
+
+The module also has what its hosts report at the beginning of a run.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +192,9 @@ def _errors(hosts: t.Sequence[Host]) -> list[str]:
 
 
 def endpoint_change(there: t.Sequence[str], wanted: str) -> list[str]:
-    """A sentence where the cluster is reached elsewhere than the plan has it: all certificates and nodes have the former one.
+    """Return a sentence where the cluster is reached elsewhere than the plan has it.
+
+    All certificates and nodes have the former endpoint.
 
     :param there: the endpoints that the hosts of the control plane have.
     :raises ValueError: they are no list.

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration of the NVIDIA device plugin for Kubernetes, computed from the accelerator model.
+"""Configuration of NVIDIA's Kubernetes device plugin from the accelerator model.
 
 Source: README of NVIDIA/k8s-device-plugin 0.17 ("As a configuration file", "With CUDA Time-Slicing").
 """
@@ -51,7 +51,9 @@ def device_plugin_config(accelerators: Sequence[Accelerator], replicas: int = 1,
 
 
 def resources(accelerators: Sequence[Accelerator]) -> dict[str, int]:
-    """The extended resources that the plugin will offer, sorted by name: how many devices or MIG instances of each.
+    """Return the extended resources that the plugin will offer, sorted by name.
+
+    Each has its number of devices or MIG instances.
 
     :raises ValueError: the input is not a list of accelerators.
     """
@@ -68,5 +70,8 @@ def resources(accelerators: Sequence[Accelerator]) -> dict[str, int]:
 
 
 def mig_resource(profile: str) -> str:
-    """The extended resource of a size of MIG instance: 1g.10gb+me gives nvidia.com/mig-1g.10gb.me, as resource names have no plus sign."""
+    """Return the extended resource of a size of MIG instance.
+
+    1g.10gb+me gives nvidia.com/mig-1g.10gb.me, as resource names have no plus sign.
+    """
     return "nvidia.com/mig-" + profile.replace("+", ".")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""GPUs by dynamic resource allocation: the classes that users ask for, and what the driver must publish; pure functions.
+"""GPUs by dynamic resource allocation: pure functions.
 
-The driver is the site's, given as manifests. Its attributes are those of NVIDIA's k8s-dra-driver-gpu, deviceinfo.go: type (gpu or mig),
-uuid, productName, profile.
+They make the classes that users ask for, and what the driver must publish. The driver is the site's, given as manifests. Its
+attributes are those of NVIDIA's k8s-dra-driver-gpu, deviceinfo.go: type (gpu or mig), uuid, productName, profile.
 """
 
 from __future__ import annotations
@@ -137,9 +137,12 @@ def class_name(gpu_type: str) -> str:
 
 
 def classes(whole: t.Sequence[Part], is_named: bool) -> list[dict[str, t.Any]]:
-    """The classes that users ask for: one for all GPUs, one for each size of MIG instance, one for each type.
+    """Return the classes that users ask for.
 
-    :param whole: what all workers have. is_named: whether the classes hold the UUIDs of these alone: others are another manager's.
+    There is one for all GPUs, one for each size of MIG instance, and one for each type.
+
+    :param whole: what all workers have.
+    :param is_named: whether the classes hold the UUIDs of these alone: others are another manager's.
     """
     gpus = [part for part in whole if not part.profile]
     found = []

@@ -80,7 +80,10 @@ def differences(results: t.Mapping[str, Object], control: str) -> list[Differenc
 
 
 def without_absence(entries: t.Iterable[Difference]) -> list[Difference]:
-    """Differences without those that hosts make which did not answer: routes to them, and their devices."""
+    """Return the differences without those that hosts make which did not answer.
+
+    Those are routes to them, and their devices.
+    """
     found: list[Difference] = []
     for one in entries:
         names = [name for name in one["names"] if name not in BY_ABSENCE.get(one["part"], ())]
@@ -133,9 +136,12 @@ def diff_text(diff: t.Any) -> str:
 
 
 def node_differences(nodes: t.Sequence[Object], planned: Object, control: str, away: t.Sequence[str] = ()) -> list[Difference]:
-    """Nodes that are missing, unknown, not ready or cordoned, have another version, or offer fewer devices than was promised.
+    """Return the differences of nodes from the plan.
 
-    :param away: members that did not answer, so that the plan does not have them. Their nodes are called as the inventory calls the hosts.
+    A node is missing, unknown, not ready or cordoned, has another version, or offers fewer devices than was promised.
+
+    :param away: members that did not answer, so that the plan does not have them. Their nodes are called as the inventory
+        calls the hosts.
     """
     there = {node["metadata"]["name"]: node for node in nodes}
     hosts = {**{host.split(".")[0].lower(): host for host in away}, **{name: host for host, name in planned["names"].items()}}

@@ -15,7 +15,9 @@ REMEDY = "wait until they have ended, or ask their owners to end them, then run 
 
 
 def change_errors(mode: str, present: t.Mapping[str, t.Any] | None) -> list[Finding]:
-    """Why the way can't be changed now: a GPU would be given to a second pod, as neither way knows of the other.
+    """Return why the way of GPUs can't be changed now.
+
+    A GPU would be given to a second pod, as neither way knows of the other.
 
     :param present: what the module kubernetes_gpu_pods_info returned; None or empty where there is no cluster yet.
     """

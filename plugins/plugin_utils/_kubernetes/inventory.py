@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What is wrong with an inventory for Kubernetes, found before a host is contacted: pure functions."""
+"""What is wrong with an inventory for Kubernetes: pure functions.
+
+They find it before a host is contacted.
+"""
 
 from __future__ import annotations
 
@@ -107,9 +110,10 @@ def address_errors(cluster: Variables, variables: t.Mapping[str, Variables]) -> 
 
 
 def disagreements(first: str, others: t.Iterable[str], raw: t.Callable[[str], Variables]) -> list[Finding]:
-    """Variables of the cluster that a host sees otherwise than the first one: a run must compute the same cluster wherever it starts.
+    """Return the variables of the cluster that a host sees otherwise than the first.
 
-    They are compared as written, before templates in them are resolved.
+    A run must compute the same cluster wherever it starts. The variables are compared as written, before templates in them
+    are resolved.
     """
 
     def own(host: str) -> dict[str, t.Any]:

@@ -52,7 +52,10 @@ KUBELET = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfig
 
 
 def kubelet(cluster: t.Mapping[str, t.Any], host: Host) -> dict[str, t.Any]:
-    """What a host's kubelet has beside the file of kubeadm: it is compared at each run, the file is written once."""
+    """Return what a host's kubelet has beside the file of kubeadm.
+
+    It is compared at each run; the file is written once.
+    """
     # Without the first one kubelet does not start there, from 1.35 on.
     return {**KUBELET, **({"failCgroupV1": False} if host.cgroup == 1 else {}), **cluster["kubelet"]}
 
@@ -113,9 +116,10 @@ def join(cluster: t.Mapping[str, t.Any], host: Host, endpoint: str, taints: t.Se
 
 
 def join_control(cluster: t.Mapping[str, t.Any], host: Host, endpoint: str) -> dict[str, t.Any]:
-    """The document of kubeadm join for one more host of the control plane, as join() has it.
+    """Return the document of kubeadm join for one more host of the control plane.
 
-    The keys of the cluster's authorities come before, as files: with them kubeadm needs no key for certificates.
+    Else it is as join() has it. The keys of the cluster's authorities come before, as files: with them kubeadm needs no key
+    for certificates.
     """
     return {
         **join(cluster, host, endpoint, ()),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Kubernetes as one of the managers: see docs/architecture.md, "One contract for managers"."""
+"""Kubernetes as a manager: see docs/architecture.md, "One contract for managers"."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The objects that the cluster gets for its GPUs, as data: NVIDIA's device plugin, once per distinct configuration.
+"""The objects that the cluster gets for its GPUs, as data.
+
+They are NVIDIA's device plugin, once per distinct configuration.
 
 Source: NVIDIA's static manifest of k8s-device-plugin 0.18.
 """
@@ -28,7 +30,7 @@ MPS_ROOT = "/run/nvidia/mps"
 
 
 def name_of(config: t.Mapping[str, t.Any]) -> str:
-    """The name of a configuration, which is the same in every run and for every order of hosts."""
+    """Return a configuration's name: the same in every run and for any order of hosts."""
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     return f"nvidia-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
@@ -40,7 +42,9 @@ def namespace() -> dict[str, t.Any]:
 
 
 def objects(cluster: t.Mapping[str, t.Any], configs: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """The namespace, then ConfigMap and DaemonSet of each configuration, and what that of MPS needs.
+    """Return the namespace, then ConfigMap and DaemonSet of each configuration.
+
+    A configuration with MPS also has what MPS needs.
 
     :param configs: the configurations that nodes have, by name; without one there is nothing to run.
     """
@@ -140,7 +144,10 @@ def _mps_mounts() -> tuple[dict[str, t.Any], ...]:
 
 
 def mps_daemon_set(cluster: t.Mapping[str, t.Any], name: str) -> dict[str, t.Any]:
-    """The control daemon of NVIDIA's Multi-Process Service for the nodes of a configuration, as NVIDIA's chart has it. No test ran one."""
+    """Return the control daemon of NVIDIA's Multi-Process Service.
+
+    It is for the nodes of a configuration, and as NVIDIA's chart has it. No test ran one.
+    """
     image = {
         "image": cluster["device_plugin_image"],
         "imagePullPolicy": cluster["image_pull_policy"],

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What has to be written to the nodes of a cluster, compared with what the API has of them: pure functions."""
+"""What has to be written to the nodes of a cluster: pure functions.
+
+They compare it with what the API has of the nodes.
+"""
 
 from __future__ import annotations
 

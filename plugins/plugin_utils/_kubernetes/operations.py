@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What operators do with the nodes of a Kubernetes cluster: which nodes they mean, and what keeps a node away. Pure functions."""
+"""What operators do with the nodes of a Kubernetes cluster: pure functions.
+
+They say which nodes operators mean, and what keeps a node away.
+"""
 
 from __future__ import annotations
 
@@ -82,9 +85,9 @@ def record_without(recorded: str, hosts: Names, control: str) -> str:
 
 
 def users_pods(listed: t.Any) -> list[str]:
-    """Sentences for the pods of users in a list of pods: those that would end with the cluster.
+    """Return a sentence for each user's pod in a list: it would end with the cluster.
 
-    :raises ValueError: it is no list of pods.
+    :raises ValueError: *listed* is no list of pods.
     """
     items = listed.get("items") if isinstance(listed, t.Mapping) else listed
     if not isinstance(items, (list, tuple)) or not all(isinstance(pod, t.Mapping) and "metadata" in pod and "spec" in pod for pod in items):

@@ -134,9 +134,11 @@ def host_errors(
 def address_errors(
     cluster: t.Mapping[str, t.Any], addresses: t.Mapping[str, str], given: t.Collection[str], facts: t.Mapping[str, t.Mapping[str, t.Any]]
 ) -> list[Finding]:
-    """Addresses that are missing, not unique, not the host's or inside of the cluster's own networks.
+    """Return what is wrong with the addresses of hosts.
 
-    :param addresses: by host, empty where there is none. given: hosts whose address the inventory gives.
+    An address is missing, not unique, not the host's, or inside of the cluster's own networks.
+
+    :param addresses: by host, empty where it has no address. given: hosts whose address the inventory gives.
     """
     named = kubernetes_inventory.ADDRESS
     found = [
@@ -161,7 +163,7 @@ def settled(
     promised: t.Sequence[dict[str, t.Any]],
     shared: sharing.Sharing,
 ) -> tuple[Worker, list[Finding]]:
-    """A worker with what it offers, and what is wrong with the devices that it was promised to have.
+    """Return a worker with what it offers, and what is wrong with promised devices.
 
     :raises ValueError: two of its devices share a device file, one sentence.
     """
@@ -201,7 +203,9 @@ def watched(worker: Worker) -> dict[str, t.Any]:
 def shared_errors(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], mine: t.Sequence[dict[str, t.Any]]
 ) -> list[Finding]:
-    """Devices of other managers that the device plugin would offer nevertheless: it takes no list of devices.
+    """Return other managers' devices that the device plugin would offer nevertheless.
+
+    The plugin takes no list of devices.
 
     :param mine: the accelerators of the host that are Kubernetes' own.
     """
@@ -223,7 +227,7 @@ def shared_errors(
 
 
 def repairable(problem: Finding) -> Finding:
-    """What is wrong with a promised device, with its host and what to do in the sentence."""
+    """Return a promised device's problem; its sentence has the host and what to do."""
     remedy = f"repair it, or name {problem.host} in {PREFIX}accept_hardware if it is gone for good"
     return problem._replace(sentence=f"{problem.host}: {problem}: {remedy}.", remedy=remedy)
 
@@ -231,7 +235,10 @@ def repairable(problem: Finding) -> Finding:
 def left_out(
     cluster: t.Mapping[str, t.Any], host: str, accelerators: t.Sequence[dict[str, t.Any]], known: t.Collection[str]
 ) -> list[Finding]:
-    """Devices that pods can't use and that were not promised, and what the tools that read the devices complain about."""
+    """Return the devices that pods can't use and that were not promised.
+
+    Also return what the tools that read the devices complain about.
+    """
     if cluster["gpus"] == "none":
         return []
     found = [
@@ -258,7 +265,7 @@ def _why_not(device: t.Mapping[str, t.Any]) -> str:
 
 
 def labels(worker: Worker) -> dict[str, str]:
-    """The labels of a node: how many GPUs of each type, and by which plugin or driver they are offered."""
+    """Return a node's labels: numbers of GPUs by type, and their plugins or drivers."""
     if not worker.offers:
         return {}
     found = {
@@ -274,7 +281,7 @@ def labels(worker: Worker) -> dict[str, str]:
 
 
 def types(workers: t.Iterable[Worker]) -> dict[str, list[str]]:
-    """The extended resources that pods can ask for, each with the types of GPU that it may be."""
+    """Return each extended resource that pods can ask for, with its types of GPU."""
     found: dict[str, set[str]] = {}
     for worker in workers:
         for resource in worker.offers:
@@ -289,9 +296,10 @@ def types(workers: t.Iterable[Worker]) -> dict[str, list[str]]:
 
 
 def probes(workers: t.Iterable[Worker], unfit: t.Container[str]) -> list[dict[str, t.Any]]:
-    """The pods that prove the cluster: one of each of NVIDIA's resources on each node that is fit.
+    """Return the pods that prove the cluster.
 
-    Count is how many its allocatable must show: with dra none, as the scheduler counts them elsewhere.
+    There is one for each of NVIDIA's resources on each node that is fit. Count is how many its allocatable must show: with
+    dra none, as the scheduler counts them elsewhere.
     """
     return [
         {"node": worker.host.name, "resource": resource, "count": 0 if worker.parts else count}
@@ -303,9 +311,10 @@ def probes(workers: t.Iterable[Worker], unfit: t.Container[str]) -> list[dict[st
 
 
 def expected(workers: t.Iterable[Worker], unfit: t.Container[str]) -> list[dict[str, t.Any]]:
-    """What each node that is fit must offer: allocatable by resource, and the devices that a DRA driver publishes.
+    """Return what each node that is fit must offer.
 
-    With dra nothing may offer the same devices as allocatable, too.
+    That is allocatable by resource, and the devices that a DRA driver publishes. With dra nothing may offer the same devices
+    as allocatable, too.
     """
     return [
         {
@@ -325,7 +334,10 @@ def expected(workers: t.Iterable[Worker], unfit: t.Container[str]) -> list[dict[
 def gpu_objects(
     cluster: t.Mapping[str, t.Any], workers: t.Sequence[Worker], configs: t.Mapping[str, t.Mapping[str, t.Any]], is_named: bool
 ) -> list[dict[str, t.Any]]:
-    """The objects that offer the GPUs, the namespace first: device plugins, or classes of devices. A DRA driver is not among them."""
+    """Return the objects that offer the GPUs, the namespace first.
+
+    They are device plugins, or classes of devices. A DRA driver is not among them.
+    """
     found = manifests.objects(cluster, configs)
     others = vendor_plugins.objects(cluster, {vendor for worker in workers for vendor in vendor_plugins.vendors_of(worker.offers)})
     classes = dra.classes([part for worker in workers for part in worker.parts], is_named)

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""A site's policy for Kubernetes: what is wrong with it, what it asks for, and what of it nothing enforces: pure functions.
+"""A site's policy for Kubernetes: pure functions.
 
-A policy has the keys that SLURM's has, so that a site hands one file to both; docs/kubernetes_policy.md describes it.
+They say what is wrong with it, what it asks for, and what of it nothing enforces. A policy has the keys that SLURM's has, so
+that a site hands one file to both; docs/kubernetes_policy.md describes it.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ Dictionary = t.Mapping[str, t.Any]
 
 
 def name_of(value: t.Any) -> str:
-    """The name of an account or a QOS as it is kept: in small letters, as SLURM has them."""
+    """Return an account's or QOS's name as it is kept: in small letters, as in SLURM."""
     return text_of(value).lower()
 
 
@@ -223,7 +224,10 @@ def users_of(account: Dictionary) -> list[dict[str, t.Any]]:
 
 
 def _per_user_job(account: Dictionary) -> PerJob:
-    """What holds for a job of whichever user: the namespace does not see who it is, so the one who may do most decides."""
+    """Return what holds for a job of whichever user.
+
+    The namespace does not see who the user is, so the one who may do most decides.
+    """
     each = ((account.get("limits") or {}).get("per_user") or {}).get("per_job") or {}
     given_users = [((user.get("limits") or {}).get("per_job") or {}) for user in users_of(account)]
     result = per_job_of(each)._asdict()

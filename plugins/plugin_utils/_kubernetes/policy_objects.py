@@ -107,7 +107,10 @@ def _most(account: Account, types: t.Collection[str]) -> list[int]:
 
 
 def gpus_of(account: Account, cluster: Cluster) -> dict[str, str]:
-    """The lines of a quota for all that counts as GPUs: how many of each the account may have at once."""
+    """Return the lines of a quota for all that counts as GPUs.
+
+    They say how many of each the account may have at once.
+    """
     lines = {f"requests.{name}": _most(account, cluster.types.get(name) or ()) for name in resources_of(cluster)}
     lines.update({f"{name}.deviceclass.resource.k8s.io/devices": _most(account, types) for name, types in cluster.device_classes.items()})
     return {line: str(min(numbers)) for line, numbers in lines.items() if numbers}
@@ -129,7 +132,10 @@ def quota(account: Account, cluster: Cluster) -> dict[str, str]:
 
 
 def container_defaults(account: Account, cluster: Cluster) -> Dictionary:
-    """What a container gets that names nothing: a request, and where the account has a limit, no more than that."""
+    """Return what a container gets that names nothing.
+
+    It is a request and, where the account has a limit, no more than that.
+    """
     limits, job = account.limits, account.per_job
     asked: dict[str, str] = {}
     bound: dict[str, str] = {}
@@ -182,7 +188,10 @@ def binding(account: Account) -> Dictionary:
 
 
 def empty_quota(space: str) -> Dictionary:
-    """The quota of a namespace whose account the policy does not have: what runs goes on, and nothing begins."""
+    """Return the quota of a namespace whose account the policy does not have.
+
+    What runs goes on, and nothing begins.
+    """
     return _object("v1", "ResourceQuota", NAME, space, spec={"hard": dict.fromkeys(NOTHING, "0")})
 
 
@@ -205,7 +214,10 @@ def priority_class(qos: Qos) -> Dictionary:
 
 
 def objects(policy: Policy, cluster: Cluster) -> list[Dictionary]:
-    """All objects, in the order in which they are made: the rules before those who may submit."""
+    """Return all objects in the order in which they are made.
+
+    The rules come before those who may submit.
+    """
     result = [user_role(), *map(priority_class, policy.qos)]
     result += policy_rules.objects(policy.qos, cluster.defaults, cluster.tolerations)
     result += [namespace(account, cluster) for account in policy.accounts]

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the API server itself refuses or adds in the namespaces of accounts: admission policies as data, for any number of accounts.
+"""What the API server itself refuses or adds in the namespaces of accounts.
 
-What differs between accounts stands in annotations of their namespaces, which only administrators can write.
+These are admission policies as data, for any number of accounts. What differs between accounts stands in annotations of their
+namespaces, which only administrators can write.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ GPUS = (
 
 
 def _of_pod(each: str) -> str:
-    """An amount of the whole pod: containers run together, and those that prepare it one after the other."""
+    """Return the expression for an amount of the whole pod.
+
+    Containers run together, and those that prepare the pod one after the other.
+    """
     return f"[([0.0] + variables.running.map(c, {each})).sum(), ([0.0] + variables.starting.map(c, {each})).max()].max()"
 
 
@@ -351,9 +355,10 @@ def _validating(
 
 
 def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
-    """What a pod gets that its user did not write: the end of its time, and no GPU in containers that ask for none.
+    """Return the objects for what a pod gets that its user did not write.
 
-    Images made for CUDA ask for all GPUs by their own environment variable.
+    That is the end of its time, and no GPU in containers that ask for none. Images made for CUDA ask for all GPUs by their
+    own environment variable.
     """
     variable, nothing = _text(DEVICE_VARIABLES[0]), _text(NO_DEVICES[0])
 

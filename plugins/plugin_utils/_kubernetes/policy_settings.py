@@ -29,7 +29,10 @@ REQUEST = {"cpus": 1, "memory": "1G"}  # of a container that names none
 
 # mypy can't follow a base that is chosen at run time: the fast parser where PyYAML was built with it.
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a warning."""
+    """YAML that refuses a key which stands twice in a dictionary.
+
+    The first one would be lost without a warning.
+    """
 
     def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
         seen = set()
@@ -55,7 +58,7 @@ def load(text: str) -> t.Any:
 
 
 def _read(cluster: t.Mapping[str, t.Any]) -> tuple[t.Any, list[Finding]]:
-    """The policy from its place, which is not checked, and what is wrong with the place."""
+    """Return the unchecked policy from its place, and what is wrong with the place."""
     inline, path, variable = cluster["policy"], cluster["policy_file"], f"{PREFIX}policy_file"
     if not path:
         return inline if inline is not None else {}, []
@@ -170,7 +173,10 @@ def nothing() -> dict[str, t.Any]:
 
 
 def classes_of(names: t.Iterable[str], types: t.Mapping[str, t.Collection[str]]) -> dict[str, list[str]]:
-    """Device classes with the types of GPU that they may give: that in the name, or those of the resource, or all."""
+    """Return device classes with the types of GPU that they may give.
+
+    That is the type in the name, or those of the resource, or all.
+    """
     every = sorted({one for some in types.values() for one in some})
     result = {}
     for name in names:

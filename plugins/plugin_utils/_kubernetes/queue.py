@@ -1,10 +1,12 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The queues of a cluster as objects of Kueue, computed from accounts and from what the workers have: pure functions.
+"""The queues of a cluster as objects of Kueue: pure functions.
 
-Each account has a ClusterQueue in strict order, with a quota. All quotas together are never more than the cluster has, and those
-below a parent are never more than the parent's limit; what one account leaves idle another may borrow, up to its own limit.
+They are computed from accounts and from what the workers have.
+
+Each account has a ClusterQueue in strict order, with a quota. All quotas together are never more than the cluster has. Those
+below a parent are never more than the parent's limit. What one account leaves idle another may borrow, up to its own limit.
 
 Source: Kueue 0.15, apis/kueue/v1beta2 and apis/config/v1beta2.
 """
@@ -64,7 +66,10 @@ class Given(t.NamedTuple):
 
 
 def kind_of(devices: t.Sequence[t.Mapping[str, t.Any]]) -> str:
-    """One word for the GPUs of a node: their type, or all of their types; MIG instances go by their GPU. Empty without GPUs."""
+    """Return one word for the GPUs of a node, empty without GPUs.
+
+    It is their type, or all of their types; MIG instances go by their GPU.
+    """
     types = {_NOT_IN_NAMES.sub("-", units.type_of(device)).strip("-") for device in units.schedulable(devices)}
     return "-".join(sorted(types))[:63].strip("-")
 
@@ -105,9 +110,10 @@ def site_of(workers: t.Iterable[t.Any], facts: t.Mapping[str, t.Mapping[str, t.A
 
 
 def divided(total: int, most: t.Mapping[str, int], weights: t.Mapping[str, int]) -> dict[str, int]:
-    """Parts of a number by weight, none larger than its owner may have, and together never more than the number.
+    """Divide a number into parts by weight.
 
-    What one can't use goes to the others; what rounding leaves goes to who lost most by it.
+    No part is larger than its owner may have, and together they are never more than the number. What one can't use goes to
+    the others; what rounding leaves goes to who lost most by it.
     """
     parts = dict.fromkeys(most, 0)
     left, open_ = total, {name for name in most if weights[name] and most[name]}
@@ -131,7 +137,10 @@ def divided(total: int, most: t.Mapping[str, int], weights: t.Mapping[str, int])
 
 
 def most_of(account: Account, site: Site) -> Numbers:
-    """What an account may have at once, by flavor and resource, never more than there is."""
+    """Return what an account may have at once, by flavor and resource.
+
+    It is never more than there is.
+    """
     found = dict(site.has)
     limits = account.limits
     for cell, limit in (((ANYWHERE, TOTAL), limits.gpus), ((ANYWHERE, "cpu"), limits.cpus), ((ANYWHERE, "memory"), limits.memory)):
@@ -150,7 +159,7 @@ def types_in(cell: Cell, site: Site) -> list[str]:
 
 
 def given(accounts: t.Sequence[Account], site: Site) -> tuple[dict[str, dict[Cell, Given]], dict[str, dict[Cell, Given]]]:
-    """What each account's own queue has, and what each parent's cohort has of the one above it."""
+    """Return what each account's queue has, and each parent's cohort of the one above."""
     below: dict[str, list[Account]] = {}
     for account in accounts:
         below.setdefault(account.parent, []).append(account)
@@ -175,7 +184,7 @@ def given(accounts: t.Sequence[Account], site: Site) -> tuple[dict[str, dict[Cel
 
 
 def quantity(cell: Cell, number: int) -> str:
-    """A number as the API has it after it was written, so that a comparison finds no difference."""
+    """Return a number as the API keeps it, so that a comparison finds no difference."""
     if cell[1] != "memory":
         return str(number)
     for unit in ("Mi", "Gi", "Ti"):
@@ -186,7 +195,10 @@ def quantity(cell: Cell, number: int) -> str:
 
 
 def groups(has: t.Mapping[Cell, t.Any], quota: t.Callable[[Cell], Object]) -> list[Object]:
-    """The resource groups of a queue or cohort: what is counted anywhere, then what is counted by kind of GPU."""
+    """Return the resource groups of a queue or cohort.
+
+    First comes what is counted anywhere, then what is counted by kind of GPU.
+    """
     found = []
     for flavors in ([ANYWHERE], sorted({flavor for flavor, _resource in has if flavor != ANYWHERE})):
         resources = sorted({resource for flavor, resource in has if flavor in flavors})
@@ -208,7 +220,10 @@ def metadata(name: str, **more: t.Any) -> Object:
 
 
 def flavors(site: Site) -> list[Object]:
-    """A ResourceFlavor for each kind of GPU, which leads a job's pods there and through the taint, and the one for all else."""
+    """Return a ResourceFlavor for each kind of GPU, and the one for all else.
+
+    That of a kind leads a job's pods there and through the taint.
+    """
     found = [{"apiVersion": API, "kind": "ResourceFlavor", "metadata": metadata(ANYWHERE), "spec": {}}]
     for kind in sorted({flavor for flavor, _resource in site.has if flavor != ANYWHERE}):
         spec = {
@@ -237,7 +252,10 @@ def cluster_queue(account: Account, parts: t.Mapping[Cell, Given], has: t.Mappin
 
 
 def cohort(name: str, parts: t.Mapping[Cell, Given], has: t.Mapping[Cell, int], parent: str) -> Object:
-    """A cohort has no quota of its own beside that of its members, but a limit of what they borrow from outside together."""
+    """Return a cohort, which has no quota of its own beside that of its members.
+
+    It has a limit of what they borrow from outside together.
+    """
 
     def quota(cell: Cell) -> Object:
         part = parts.get(cell) or Given(0, 0)
@@ -265,9 +283,10 @@ def admission(name: str, spec: Object, **more: t.Any) -> list[Object]:
 
 
 def size_policy() -> list[Object]:
-    """A rule that refuses a Job which could never start, as it would hold up all that wait behind it.
+    """Return a rule that refuses a Job which could never start.
 
-    What each account may have stands in annotations of its LocalQueue, which only administrators write.
+    Such a Job would hold up all that wait behind it. What each account may have stands in annotations of its LocalQueue,
+    which only administrators write.
     """
     name = "deephdc-queue-sizes"
 
@@ -324,7 +343,10 @@ def size_policy() -> list[Object]:
 
 
 def notes_of(parts: t.Mapping[Cell, Given]) -> dict[str, str]:
-    """What an account may have at most, as annotations of its LocalQueue, for the rule above."""
+    """Return what an account may have at most, as annotations of its LocalQueue.
+
+    They are for the rule above.
+    """
     whole = {flavor: part.most for (flavor, resource), part in parts.items() if resource == device_plugin.WHOLE and flavor != ANYWHERE}
     shared = any(resource not in (device_plugin.WHOLE, TOTAL, "cpu", "memory") for _flavor, resource in parts)
     found = {f"{MOST}gpus": str(parts[ANYWHERE, TOTAL].most)} if (ANYWHERE, TOTAL) in parts else {}
@@ -335,7 +357,7 @@ def notes_of(parts: t.Mapping[Cell, Given]) -> dict[str, str]:
 
 
 def priority_policy() -> list[Object]:
-    """A rule that lets the jobs of an account have the places in the queue of its own QOS alone."""
+    """Return a rule that gives an account's jobs the queue places of its QOS alone."""
     label, note = f"'{PRIORITY_LABEL}'", f"'{ALLOWED_QOS}'"
     labels, notes = "object.metadata.labels", "namespaceObject.metadata.annotations"
     rules = [
@@ -432,7 +454,10 @@ def objects(policy: Policy, site: Site) -> list[Object]:
 
 
 def configuration(frameworks: t.Sequence[str], uncounted: t.Sequence[str], settings: t.Mapping[str, t.Any], site: Site) -> Object:
-    """What the configuration of Kueue's controller has instead of the manifests' own: jobs that name no queue are held, too."""
+    """Return what Kueue's controller is configured with instead of the manifests' own.
+
+    Jobs that name no queue are held, too.
+    """
     gpus = sorted({resource for flavor, resource in site.has if flavor != ANYWHERE})
     unknown = [resource for resource in ("cpu", "memory") if (ANYWHERE, resource) not in site.has]
     return {
@@ -460,9 +485,10 @@ FOLDER = "/var/lib/deephdc"
 
 
 def held_by_it(cluster: t.Mapping[str, t.Any]) -> tuple[str, ...]:
-    """What of a policy the queue holds and Kubernetes alone does not, by the keys of policy_objects.REASONS.
+    """Return what of a policy the queue holds and Kubernetes alone does not.
 
-    As long as pods of their own go around the queue, nothing can be said to be held.
+    It is given by the keys of policy_objects.REASONS. As long as pods of their own go around the queue, nothing can be said
+    to be held.
     """
     if cluster["queue"] != "kueue" or "pod" not in cluster["queue_frameworks"]:
         return ()
@@ -534,7 +560,10 @@ def with_queue(
     facts: t.Mapping[str, t.Mapping[str, t.Any]],
     control_planes: int,
 ) -> dict[str, t.Any]:
-    """A plan with the label of its nodes by which queues lead jobs there, and with what the queue needs; without a queue as it was."""
+    """Return a plan with what the queue needs; without a queue, as it was.
+
+    Its nodes have the label by which queues lead jobs there.
+    """
     if cluster["queue"] != "kueue":
         return plan
     kinds = {worker.host.name: kind_of(worker.devices) for worker in workers if worker.offers}

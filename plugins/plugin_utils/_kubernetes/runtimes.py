@@ -1,10 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Which container runtime and which control groups go with which Kubernetes: one table, pure functions.
+"""Which container runtime and control groups go with which Kubernetes: one table.
 
-Measured: 1.37.2 with containerd 1.6.20, 1.7.24 and 2.1.9. Read: cmd/kubelet/app/server.go of 1.37 counts containerd 1 as unsupported from
-1.38 on; control groups of version 1 leave no earlier than that (KEP-5573).
+Measured: 1.37.2 with containerd 1.6.20, 1.7.24 and 2.1.9. Read: cmd/kubelet/app/server.go of 1.37 counts containerd 1 as
+unsupported from 1.38 on; control groups of version 1 leave no earlier than that (KEP-5573). Pure functions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Release = t.Tuple[int, int]
 
 
 class Needs(t.NamedTuple):
-    """What a release of Kubernetes, and those after it up to the next entry, need of a host."""
+    """What a release of Kubernetes, and those up to the next entry, need of a host."""
 
     kubernetes: Release
     containerd: Release

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The variables of a Kubernetes cluster, and what is wrong with them whatever the hosts have: pure functions."""
+"""The variables of a Kubernetes cluster, and what is wrong with them.
+
+These mistakes do not depend on what the hosts have. Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ def listed(value: t.Any) -> list[str]:
 
 
 def settings_of(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The variables without their prefix, those that are not given with their defaults.
+    """Return the variables without their prefix, with defaults for those not given.
 
     :raises ValueError: they are no dictionary, or one has an unknown name.
     """
@@ -122,7 +125,7 @@ def ipv4_network(value: t.Any) -> ipaddress.IPv4Network | None:
 
 
 def network_of(cluster: t.Mapping[str, t.Any], address: t.Any) -> str | None:
-    """The variable of the network inside of the cluster that has an address, None where none has it."""
+    """Return the variable of the cluster's inner network that has an address, or None."""
     try:
         found = ipaddress.IPv4Address(str(address))
     except ValueError:

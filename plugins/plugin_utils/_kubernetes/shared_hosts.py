@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Hosts that run jobs of SLURM as well, and can't keep these jobs from Kubernetes' devices."""
+"""Hosts that also run jobs of SLURM and can't keep them from Kubernetes' devices."""
 
 from __future__ import annotations
 

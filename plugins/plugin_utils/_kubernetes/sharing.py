@@ -26,7 +26,7 @@ MPS_CLIENTS = range(2, 49)  # of one GPU since Volta; the plugin gives each an e
 
 
 class Sharing(t.NamedTuple):
-    """How many pods each GPU or MIG instance is given to, and by which means of the device plugin."""
+    """How many pods get each GPU or MIG instance, by which means of the device plugin."""
 
     replicas: int = 1
     is_mps: bool = False

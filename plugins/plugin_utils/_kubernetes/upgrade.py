@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What an upgrade of a Kubernetes cluster has to do, and what it refuses: pure functions.
+"""What an upgrade of a Kubernetes cluster has to do and refuses: pure functions.
 
 Order and skew are those of https://kubernetes.io/releases/version-skew-policy/, narrowed to one minor release at a time.
 """
@@ -32,9 +32,9 @@ Version = t.Tuple[int, int, int]
 
 
 def read_host(text: str) -> dict[str, t.Any]:
-    """What a host has, from lines such as "package kubelet 1.37.2-1.1", "api 1.37.2" and "noted 1.37.3".
+    """Read what a host has from lines such as "package kubelet 1.37.2-1.1".
 
-    noted: the version that an upgrade which did not end was for.
+    Other lines are "api 1.37.2" and "noted 1.37.3". noted: the version that an upgrade which did not end was for.
     """
     found: dict[str, t.Any] = {"packages": {}, "api": "", "noted": ""}
     for line in str(text).splitlines():
@@ -135,7 +135,10 @@ def _shown(version: Version | None) -> str:
 
 
 def _is_behind(host: t.Mapping[str, t.Any], kubelet: Version | None, has_api: bool, wanted: Version) -> bool:
-    """Whether something of a host is not of the wanted version; a host that has not joined is the playbook kubernetes' work."""
+    """Return whether something of a host is not of the wanted version.
+
+    A host that has not joined is the playbook kubernetes' work.
+    """
     if kubelet is None and not has_api:
         return False
     packages = host.get("packages") or {}
@@ -153,7 +156,10 @@ def _is_held(node: t.Mapping[str, t.Any]) -> bool:
 
 
 def _closed(node: t.Mapping[str, t.Any]) -> str:
-    """Why a node that is cordoned takes no pod, in words; empty for one that an upgrade cordoned, as the next one opens it again."""
+    """Return why a node that is cordoned takes no pod, in words.
+
+    It is empty for a node that an upgrade cordoned, as the next upgrade opens it again.
+    """
     notes = node["metadata"].get("annotations") or {}
     opens = _is_held(node) and not any(mark in notes for mark in OTHERS)
     return f"{node['metadata']['name']} is cordoned" if (node.get("spec") or {}).get("unschedulable") and not opens else ""
@@ -169,7 +175,10 @@ def _tainted(node: t.Mapping[str, t.Any]) -> str:
 
 
 def _job_errors(nodes: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """kubeadm upgrade apply waits for its own Job. It leaves that out where all nodes are cordoned, not where some have taints."""
+    """Return why no node takes the Job that kubeadm upgrade apply waits for.
+
+    kubeadm leaves that Job out where all nodes are cordoned, not where some have taints.
+    """
     closed = [_closed(node) for node in nodes]
     reasons = [why or _tainted(node) for node, why in zip(nodes, closed)]
     if all(closed) or not all(reasons):

@@ -66,7 +66,10 @@ def errors(given: t.Any) -> list[Finding]:
 
 
 def resources(cluster: t.Mapping[str, t.Any], devices: t.Sequence[Accelerator]) -> dict[str, int]:
-    """The extended resources that the plugins of the site will offer of a host's devices."""
+    """Return the extended resources that the site's plugins will offer of devices.
+
+    The devices are those of one host.
+    """
     found: Counter[str] = Counter()
     for device in schedulable(devices):
         vendor = str(device.get("vendor"))

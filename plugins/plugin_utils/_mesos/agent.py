@@ -2,10 +2,12 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Mesos agent flags computed from the accelerator model, and the environment of an agent. Each variable MESOS_X is the flag --x.
+"""Mesos agent flags from the accelerator model, and the environment of an agent.
+
+Each variable MESOS_X is the flag --x.
 
 Sources of the flags: tests/data/mesos. Those of the values: attributes-resources.md of Mesos (syntax) and its GPU allocator
-(allocator.cpp): the agent takes ``--resources`` with ``gpus`` only together with ``--nvidia_gpu_devices`` of as many NVML
+(allocator.cpp). The agent takes ``--resources`` with ``gpus`` only together with ``--nvidia_gpu_devices`` of as many NVML
 indices, and hands out whole NVIDIA GPUs.
 """
 
@@ -39,9 +41,10 @@ _NOT_IN_TEXT = re.compile(r"[^a-zA-Z0-9_/.-]+")
 
 
 def resources(accelerators: Sequence[Accelerator]) -> dict[str, str]:
-    """The agent flags that offer the host's NVIDIA GPUs, by name of the flag; none where it has no such GPU.
+    """Return the agent flags that offer the host's NVIDIA GPUs, by name of the flag.
 
-    GPUs with MIG enabled are left out: Mesos knows no instances, and such a GPU runs nothing as a whole.
+    There are none where the host has no such GPU. GPUs with MIG enabled are left out: Mesos knows no instances, and such a
+    GPU runs nothing as a whole.
 
     :raises ValueError: the input is not a list of accelerators.
     """
@@ -52,10 +55,10 @@ def resources(accelerators: Sequence[Accelerator]) -> dict[str, str]:
 
 
 def attributes(accelerators: Sequence[Accelerator]) -> str:
-    """The text of ``--attributes`` that shows frameworks which GPUs the agent offers; empty if it has none.
+    """Return the text of ``--attributes`` that shows which GPUs the agent offers.
 
-    Always the number of each type (C(gpus_a100:4)); vendor, model, memory and driver only where all GPUs agree,
-    because Mesos discourages an attribute with several values.
+    It is for frameworks, and empty if the agent offers none. It always has the number of each type (C(gpus_a100:4)). Vendor,
+    model, memory and driver are there only where all GPUs agree, because Mesos discourages an attribute with several values.
 
     :raises ValueError: the input is not a list of accelerators.
     """
@@ -92,12 +95,15 @@ def gpu_flags(present: Sequence[Accelerator], mine: Collection[str], lost: int =
 
 
 def whole(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
-    """Those of the accelerators that Mesos can offer: NVIDIA's GPUs that are not divided, by PCI address."""
+    """Return accelerators that Mesos can offer: undivided NVIDIA GPUs, by PCI address."""
     return [accelerator for accelerator in _seen_by_nvml(accelerators) if _is_whole(accelerator)]
 
 
 def memory_mib(total: int, reserved: int) -> int:
-    """What tasks may have of the host's memory, rounded so that it is the same after a boot with another kernel."""
+    """Return what tasks may have of the host's memory.
+
+    It is rounded so that it is the same after a boot with another kernel.
+    """
     left = total - reserved if total > 2 * reserved else total // 2
     return left // 64 * 64
 
@@ -152,7 +158,10 @@ def environment(own: Mapping[str, Any], cluster: Mapping[str, Any], gpus: Mappin
 
 
 def _with_tls(address: str) -> dict[str, str]:
-    """Executors speak with the agent by a socket and a token, so that no key need be readable by tasks."""
+    """Return the agent's environment where TLS is used.
+
+    Executors speak with the agent by a socket and a token, so that no key need be readable by tasks.
+    """
     return {
         **tls_environment(address),
         "MESOS_HTTP_COMMAND_EXECUTOR": "true",
@@ -169,7 +178,10 @@ def allowed_devices(paths: Sequence[str]) -> str:
 
 
 def identity_changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
-    """The flags whose change makes another agent, one sentence each; none where the host has no agent yet."""
+    """Return the flags whose change makes another agent, one sentence each.
+
+    There are none where the host has no agent yet.
+    """
     if not present:
         return []
     return [
@@ -180,7 +192,10 @@ def identity_changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> l
 
 
 def _seen_by_nvml(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
-    """The GPUs that NVML numbers, in its order: those of the driver nvidia by PCI address, usable by jobs or not."""
+    """Return the GPUs that NVML numbers, in its order, usable by jobs or not.
+
+    They are those of the driver nvidia by PCI address.
+    """
     schedulable(accelerators)  # refuses what is not a list of accelerators
     return sorted((accelerator for accelerator in accelerators if accelerator.get("driver") in NVIDIA.drivers), key=by_address)
 

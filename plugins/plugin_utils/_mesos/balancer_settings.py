@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the role marathon_lb is given, checked, and the settings of its program on the balancers: pure functions."""
+"""What the role marathon_lb is given, checked: pure functions.
+
+The module also has the settings of its program on the balancers.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def _reserved(one: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def _urls(groups: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> list[str]:
-    """The addresses of the cluster's Marathons, under the names that their certificates have."""
+    """Return the Marathons' addresses, under the names that their certificates have."""
     hosts = groups.get("marathon") or groups.get("mesos_masters") or []
     scheme = "https" if variables["marathon_tls"] else "http"
     names = [str(hostvars[host].get("mesos_cluster_hostname") or host) if host in hostvars else str(host) for host in hosts]

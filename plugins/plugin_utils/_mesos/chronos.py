@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Flags of Chronos: pure functions. tests/data/mesos/chronos.yml has the source of each."""
+"""Flags of Chronos, pure functions: sources are in tests/data/mesos/chronos.yml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ NAME = "chronos"
 
 
 def flags(plan: t.Mapping[str, t.Any], host: str, gpu: bool = False, disable_after_failures: int = 0) -> dict[str, str]:
-    """The flags of Chronos on a host, without a secret; an empty value is a flag without an argument.
+    """Return the flags of Chronos on a host, without a secret.
+
+    An empty value is a flag without an argument.
 
     :param gpu: whether the build has the patch for GPUs; 3.0.2 as it was released does not start with its flag.
     """

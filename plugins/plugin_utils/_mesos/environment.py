@@ -13,7 +13,9 @@ _NAME = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 def text(variables: t.Mapping[str, t.Any]) -> str:
-    """The file, in the order of the names. Values are quoted, as systemd would take some signs out of them.
+    """Return the text of the file, in the order of the names.
+
+    Values are quoted, as systemd would take some signs out of them.
 
     :raises ValueError: a name or a value can't stand in it.
     """

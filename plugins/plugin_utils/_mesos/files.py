@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Files with secrets of masters and agents: pure functions. Mesos 1.11 reads credentials as JSON only."""
+"""Files with secrets of masters and agents: pure functions.
+
+Mesos 1.11 reads credentials as JSON only.
+"""
 
 from __future__ import annotations
 

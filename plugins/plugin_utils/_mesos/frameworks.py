@@ -1,10 +1,13 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What Marathon and Chronos have in common: their arguments, their secrets, whom their Java trusts: pure functions.
+"""What Marathon and Chronos have in common: pure functions.
 
-Both take their arguments from a file, as the first argument @FILE of Scallop does (ScallopArgListLoader). Arguments by environment have a
-prefix that changed within Marathon 1.5, are not read by Chronos, and Marathon 1.5 writes them into its log with their secrets.
+That is their arguments, their secrets, and whom their Java trusts.
+
+Both take their arguments from a file, as the first argument @FILE of Scallop does (ScallopArgListLoader). Arguments by
+environment have a prefix that changed within Marathon 1.5, and Chronos does not read them. Marathon 1.5 writes them into its
+log with their secrets.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ def folder(name: str) -> str:
 
 
 def arguments(flags: t.Mapping[str, str]) -> str:
-    """The file of arguments, a flag on a line; a flag of an empty value has no argument.
+    """Return the file of arguments, a flag on a line; an empty value is no argument.
 
     :raises ValueError: a value has a blank, which would be the end of it.
     """
@@ -42,7 +45,10 @@ def arguments(flags: t.Mapping[str, str]) -> str:
 
 
 def libprocess(name: str, address: str, tls: bool) -> dict[str, str]:
-    """What libmesos reads in a framework: its own copies of the host's certificate, as it is not root."""
+    """Return what libmesos reads in a framework.
+
+    It has its own copies of the host's certificate, as it is not root.
+    """
     found = {"LIBPROCESS_IP": address, "MESOS_NATIVE_JAVA_LIBRARY": "/opt/mesos/current/lib/libmesos.so"}
     if tls:
         for key, value in master.tls_environment(address).items():
@@ -51,7 +57,10 @@ def libprocess(name: str, address: str, tls: bool) -> dict[str, str]:
 
 
 def java(name: str, heap_mib: int, tls: bool) -> str:
-    """Options of Java. Marathon's standby asks the leader by TLS, and Java does not know the site's authority."""
+    """Return the options of Java.
+
+    Marathon's standby asks the leader by TLS, and Java does not know the site's authority.
+    """
     options = [f"-Xmx{heap_mib}m"]
     if tls:
         options += [
@@ -68,9 +77,11 @@ def keystore_password(name: str, secrets: t.Mapping[str, str]) -> str:
 
 
 def truststore(pem: str) -> bytes:
-    """A keystore of Java's own form (JKS) that trusts the certificates in *pem*. The same certificates give the same bytes.
+    """Return a keystore in Java's own form (JKS) that trusts certificates.
 
-    :raises ValueError: there is none, or one is no base64.
+    They are those in *pem*. The same certificates give the same bytes.
+
+    :raises ValueError: *pem* has no certificate, or one is no base64.
     """
     entries = _PEM.findall(pem)
     if not entries:

@@ -2,12 +2,14 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Write HAProxy's configuration on a front, which finds the leaders of Mesos, Marathon and Chronos: pure functions.
+"""Write HAProxy's configuration on a front: pure functions.
 
-How a leader is known, and why the front itself can't take any of them:
+The front finds the leaders of Mesos, Marathon and Chronos. How a leader is known, and why the front itself can't take any of
+them:
 - A master that does not lead answers /api/v1 with 307 and the leader's address, which users can't reach
   (docs/endpoints/master/api/v1.md of Mesos).
-- Every Marathon says who leads (/v2/leader). One that does not lead passes requests on, or sends listeners of events to the leader.
+- Every Marathon says who leads (/v2/leader). One that does not lead passes requests on, or sends listeners of events to the
+  leader.
 - A Chronos that does not lead passes all requests on, /ping among them, and without TLS (RedirectFilter.scala):
   where TLS is spoken it says 500.
 """
@@ -30,7 +32,7 @@ NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252}[A-Za-z0-9])?")
 
 
 class Part(t.NamedTuple):
-    """One of the systems: its port, its account, the groups that its hosts are in, and how its leader is known."""
+    """One of the systems: port, account, its hosts' groups, how its leader is known."""
 
     name: str
     port: str

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Which host has which part of a Mesos cluster, and what each is called: pure functions."""
+"""Which host has which part of a Mesos cluster, and its name: pure functions."""
 
 from __future__ import annotations
 
@@ -42,5 +42,8 @@ def all_hosts(groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
 
 
 def quorum(masters: t.Sequence[str]) -> int:
-    """How many masters must agree: more than half, or two halves could each elect a leader."""
+    """Return how many masters must agree: more than half.
+
+    Else two halves could each elect a leader.
+    """
     return len(masters) // 2 + 1

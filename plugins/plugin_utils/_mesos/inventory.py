@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the inventory and the facts say of the hosts of a Mesos cluster: pure functions."""
+"""What inventory and facts say of the hosts of a Mesos cluster: pure functions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _host_errors(host: str, own: t.Mapping[str, t.Any], needs_certificate: bool)
 
 
 def agent_settings(own: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The variables of the role mesos_agent that a host has, without their prefix, with their defaults."""
+    """Return the host's variables of role mesos_agent, without prefix, with defaults."""
     return {key: own.get(AGENT_PREFIX + key, default) for key, default in AGENT_DEFAULTS.items()}
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Flags of Marathon: pure functions. tests/data/mesos/marathon.yml has the source of each."""
+"""Flags of Marathon, pure functions: sources are in tests/data/mesos/marathon.yml."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ NAME = "marathon"
 
 
 def keeps_gpus(version: tuple[int, ...]) -> bool:
-    """Whether a version has gpu_scheduling_behavior: it came with 1.5.7, and to 1.6 with 1.6.352."""
+    """Return whether a version has gpu_scheduling_behavior.
+
+    It came with 1.5.7, and to 1.6 with 1.6.352.
+    """
     return version >= (1, 5, 7) and not (1, 6) <= version < (1, 6, 352)
 
 
 def flags(plan: t.Mapping[str, t.Any], host: str) -> dict[str, str]:
-    """The flags of Marathon on a host, without a secret; an empty value is a flag without an argument.
+    """Return the flags of Marathon on a host, without a secret.
+
+    An empty value is a flag without an argument.
 
     :param plan: names, addresses, ports, tls, users, sources and zookeeper of the plan of the cluster.
     """

@@ -49,7 +49,10 @@ RESIDENT_OWN_RIGHTS = {"unreserve_resources": "reserver_principals", "destroy_vo
 
 
 def tls_environment(address: str) -> dict[str, str]:
-    """What libprocess reads where it uses TLS. Peers are known by address, so certificates must name it."""
+    """Return what libprocess reads where it uses TLS.
+
+    Peers are known by address, so certificates must name it.
+    """
     return {
         "LIBPROCESS_SSL_ENABLED": "true",
         "LIBPROCESS_SSL_SUPPORT_DOWNGRADE": "false",
@@ -104,7 +107,10 @@ def environment(cluster: t.Mapping[str, t.Any], name: str, address: str, masters
 
 
 def access_rules(users: t.Sequence[str], has_chronos: bool) -> dict[str, t.Any]:
-    """Who may do what; what is not written is refused. The text is the same for masters and agents."""
+    """Return who may do what; what is not written is refused.
+
+    The text is the same for masters and agents.
+    """
     frameworks = {"values": ["marathon", *(["chronos"] if has_chronos else [])]}
     operator, any_of = {"values": ["operator"]}, {"type": "ANY"}
     rules: dict[str, t.Any] = {

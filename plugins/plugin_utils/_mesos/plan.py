@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What a Mesos cluster is made of, and which GPUs its agents offer: pure functions."""
+"""What a Mesos cluster is made of and which GPUs its agents offer: pure functions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The variables of a Mesos cluster, and what is wrong with them whatever the hosts have: pure functions.
+"""The variables of a Mesos cluster, and what is wrong with them.
 
-A sentence never has a secret, or a part of one.
+These mistakes do not depend on what the hosts have. A sentence never has a secret, or a part of one. Pure functions.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def wrong(what: str, remedy: str, host: str | None = None) -> Finding:
 
 
 def settings_of(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The variables without their prefix, those that are not given with their defaults.
+    """Return the variables without their prefix, with defaults for those not given.
 
     :raises ValueError: they are no dictionary, or one has an unknown name.
     """
@@ -120,7 +120,10 @@ def errors(cluster: t.Mapping[str, t.Any], hosts: t.Mapping[str, t.Sequence[str]
 
 
 def _source_errors(name: str, source: t.Any, where: str) -> list[Finding]:
-    """What is wrong with the place that the programs come from; there is no default, as no project offers binaries any more."""
+    """Return what is wrong with the place that the programs come from.
+
+    There is no default, as no project offers binaries any more.
+    """
     variable = f"{PREFIX}{name}_source"
     form = "write {url: ..., sha256: ..., version: ...} of a tarball, the same with path, or {package: ..., version: ...}"
     if not source:
@@ -226,7 +229,10 @@ def _port_errors(ports: t.Any) -> list[Finding]:
 
 
 def _id_errors(ids: t.Any, hosts: t.Sequence[str]) -> list[Finding]:
-    """A server of ZooKeeper is known by its number: given by the order of hosts, a new host would take over another one's."""
+    """Return what is wrong with the numbers of ZooKeeper's servers.
+
+    A server is known by its number. If it came from the order of hosts, a new host would take over another one's.
+    """
     variable = f"{PREFIX}zookeeper_ids"
     example = "{" + ", ".join(f"{host}: {number}" for number, host in enumerate(hosts, 1)) + "}"
     if not isinstance(ids, t.Mapping):

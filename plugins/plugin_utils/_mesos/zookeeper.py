@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What the servers of ZooKeeper and their clients need to know of each other: pure functions."""
+"""What ZooKeeper's servers and clients need to know of each other: pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def ids_of(declared: t.Mapping[str, t.Any], hosts: t.Sequence[str]) -> dict[str,
 
 
 def ensemble(ids: t.Mapping[str, int], addresses: t.Mapping[str, str], has_chronos: bool) -> dict[str, t.Any]:
-    """The lines of the servers' configuration, and the addresses for clients, which have no secret."""
+    """Return the lines of the servers' configuration, and the addresses for clients.
+
+    The addresses have no secret.
+    """
     order = sorted(ids, key=lambda host: ids[host])
     clients = ",".join(f"{addresses[host]}:{CLIENT_PORT}" for host in order)
     return {

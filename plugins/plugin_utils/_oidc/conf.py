@@ -63,7 +63,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def exactly(values: t.Sequence[str]) -> str:
-    """A regular expression without backslashes that matches one of the values and nothing else."""
+    """Return a regular expression without backslashes for exactly one of the values."""
     return f"(?s)^(?:{'|'.join(map(literal, values))})(?!.)"
 
 
@@ -85,7 +85,7 @@ def base_url(vhost: t.Mapping[str, t.Any]) -> str:
 
 
 def own_address(vhost: t.Mapping[str, t.Any]) -> str:
-    """A regular expression for an address of the front as it stands in a query, encoded or not."""
+    """Return a regular expression for the front's address in a query, encoded or not."""
     port = "" if vhost["port"] == 443 else f"(?::|%3A){vhost['port']}"
     return f"(?i)https(?::|%3A)(?:/|%2F){{2}}{literal(vhost['host'])}{port}(?:(?:/|%2F)(?:[A-Za-z0-9._~/-]|%2F)*)?(?:&|$)"
 
@@ -96,10 +96,10 @@ def cookie(vhost: t.Mapping[str, t.Any], port: int) -> str:
 
 
 def vhosts(backends: t.Sequence[Item], providers: t.Sequence[Item], port: int) -> list[Item]:
-    """One virtual host for each name and provider, because the module takes one provider and one token method in each.
+    """Return one virtual host for each name and provider.
 
-    The first provider of a name has the usual port, unless it asks for one; others have the port that they ask for, or the usual
-    one plus their place in the list.
+    The module takes one provider and one token method in each. The first provider of a name has the usual port, unless it
+    asks for one. Others have the port that they ask for, or the usual one plus their place in the list.
     """
     places = {provider["name"]: place for place, provider in enumerate(providers)}
     by_name = {provider["name"]: provider for provider in providers}
@@ -159,7 +159,10 @@ def block(name: str, lines: t.Iterable[str]) -> list[str]:
 
 
 def connection_rule(websocket: bool) -> str:
-    """A client could name our own headers as hop-by-hop, and mod_proxy would drop them."""
+    """Return the rule for what a client may write in the header Connection.
+
+    A client could name our own headers as hop-by-hop, and mod_proxy would drop them.
+    """
     words = "close|keep-alive|te" + ("|upgrade" if websocket else "")
     return f'Require expr "%{{HTTP:Connection}} =~ /^\\s*(?i:{words})?(\\s*,\\s*(?i:{words}))*\\s*$/"'
 
@@ -199,7 +202,10 @@ def token_rules(backend: Item, provider: Item) -> list[str]:
 
 
 def introspection_rules() -> list[str]:
-    """What the provider's answer must say besides "active", which the module takes as text in any case, too."""
+    """Return what the provider's answer must say besides "active".
+
+    The module takes "active" as text in any case, too.
+    """
 
     def absent_or(claim: str, condition: str) -> list[str]:
         absent = block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
@@ -227,7 +233,10 @@ def session_rules(provider: Item, base: str) -> list[str]:
 
 
 def user_rules(refused: t.Sequence[str]) -> list[str]:
-    """Names that a user may have; not those of services, nor a number that could be taken for a user id."""
+    """Return the rules for the names that a user may have.
+
+    Names of services are not among them, nor a number that could be taken for a user id.
+    """
     rules = ['Require expr "%{REMOTE_USER} =~ /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/"', claim_expr("%{REMOTE_USER} !~ /^[0-9]+$/")]
     if refused:
         names = "|".join(map(literal, refused))
@@ -370,13 +379,19 @@ def proxied(backend: Item) -> list[str]:
 
 
 def with_path(path: str, upstreams: t.Sequence[str]) -> list[str]:
-    """Redirects of upstreams lead through the front again, and the path is found without its slash, too."""
+    """Return lines that lead redirects of upstreams through the front again.
+
+    The path is found without its slash, too.
+    """
     lines = [f'ProxyPassReverse "{path}" "{url}"' for url in upstreams]
     return lines + ([] if path == "/" else [f'RedirectMatch 308 "^{literal(path.rstrip("/"))}$" "{path}"'])
 
 
 def backend_section(backend: Item, vhost: Item, site: Item) -> list[str]:
-    """Between marks, by which a line that Apache complains about can be assigned to a backend."""
+    """Return the section of a backend between marks.
+
+    By the marks, a line that Apache complains about can be assigned to a backend.
+    """
     return [f"# Backend {backend['name']}", *location(backend, vhost, site), *proxied(backend), f"# End of backend {backend['name']}"]
 
 
@@ -409,9 +424,10 @@ def logs() -> list[str]:
 
 
 def safe_answers() -> list[str]:
-    """Early, for the pages that the module makes itself; and late, for requests that Apache refuses before that.
+    """Return the lines for headers that make answers safe.
 
-    resp() looks at what an application says first: where that is something else, it has the last word.
+    They are set early, for the pages that the module makes itself. They are set late, for requests that Apache refuses before
+    that. resp() looks at what an application says first: where that is something else, the application has the last word.
     """
     lines = []
     for name, value in SAFE_ANSWERS.items():
@@ -569,7 +585,10 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
 
 
 def stray(port: int, site: Item) -> list[str]:
-    """The first virtual host of a port answers for every unknown name, and has what holds before the name is known."""
+    """Return the first virtual host of a port, which answers for every unknown name.
+
+    It has what holds before the name is known.
+    """
     return block(
         f"VirtualHost *:{port}",
         [
@@ -589,7 +608,10 @@ def asked(hosts: t.Sequence[Item]) -> list[Item]:
 
 
 def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> list[str]:
-    """Passes the module's questions about tokens on to the providers: it would believe the body of an answer whose status is an error."""
+    """Return lines that pass the module's questions about tokens on to the providers.
+
+    The module would believe the body of an answer whose status is an error.
+    """
     lines = [
         "ServerName introspection.invalid",
         *tls(site),
@@ -655,7 +677,10 @@ def loaded(names: t.Iterable[str]) -> list[str]:
 
 
 def listens(ports: t.Sequence[int], ports_conf: str) -> list[str]:
-    """Ports that the host's own ports.conf doesn't open already; 443 is opened there once the ssl module is loaded, before this file."""
+    """Return lines for the ports that the host's own ports.conf doesn't open already.
+
+    443 is opened there once the ssl module is loaded, before this file.
+    """
     opened = {int(match) for match in re.findall(r"(?mi)^\s*Listen\s+(?:\S*:)?([0-9]+)", ports_conf)}
     with_ssl = " ".join(re.findall(r"(?si)<IfModule ssl_module>(.*?)</IfModule>", ports_conf))
     guarded = {int(match) for match in re.findall(r"(?i)Listen\s+(?:\S*:)?([0-9]+)", with_ssl)}
@@ -726,7 +751,10 @@ SELECTOR = (
 
 
 def guilty(complaint: str, candidate: str) -> str:
-    """One sentence about what Apache complains of: the backend whose line it is, where it is one."""
+    """Return one sentence about what Apache complains of.
+
+    It names the backend whose line it is, where it is one.
+    """
     said = " ".join(complaint.replace(CANDIDATE, "the configuration").split())
     named = re.search(r"secret_backend_([a-z0-9_-]+)\.conf", complaint)
     line = re.search(r"line ([0-9]+) of " + re.escape(CANDIDATE), complaint)

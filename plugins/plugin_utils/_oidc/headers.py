@@ -147,15 +147,16 @@ def spellings(name: str, separators: str = "-_") -> list[str]:
 
 
 def plain(name: str) -> str:
-    """A header's name as CGI reads it, with "-" for each sign that is no letter or digit."""
+    """Return a header's name as CGI reads it: "-" for what is no letter or digit."""
     return re.sub("[^a-z0-9]", "-", name.lower())
 
 
 def odd_names(passed_on: t.Iterable[str]) -> list[str]:
-    """Plain names that a server may read as what only the front says, whatever stands between their words.
+    """Return plain names that a server may read as what only the front says.
 
-    CGI makes a "_" of each sign of a name that is no letter or digit, so X~Remote~User is X_Remote_User there. No honest client writes so.
-    A name of one word has no other spelling, and the plain one is no reason to refuse a request.
+    It may do so whatever stands between their words. CGI makes a "_" of each sign of a name that is no letter or digit, so
+    X~Remote~User is X_Remote_User there. No honest client writes so. A name of one word has no other spelling, and the plain
+    one is no reason to refuse a request.
     """
     return list(dict.fromkeys(plain(name) for name in (*passed_on, *IDENTITIES, *CIRCUMSTANCES) if re.search("[_-]", name)))
 
@@ -193,7 +194,9 @@ end
 
 
 def script(passed_on: t.Iterable[str]) -> str:
-    """The program in Lua that looks at the names of all headers of a request, after forged() was taken away.
+    """Return the program in Lua that looks at the names of all headers of a request.
+
+    It does so after forged() was taken away.
 
     :param passed_on: the headers that backends get from the front.
     """

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The files of a front: what the role delivers, from its variables and from what was read on the host: pure functions."""
+"""The files of a front, which the role delivers: pure functions.
+
+They are made from its variables and from what was read on the host.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,10 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
 
 
 def derived(master: bytes, purpose: str) -> str:
-    """A separate secret for each purpose, so that a session of one virtual host is not valid for another."""
+    """Return a separate secret for each purpose.
+
+    So a session of one virtual host is not valid for another.
+    """
     return hmac.new(master, purpose.encode(), hashlib.sha256).hexdigest()
 
 

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What well-known systems need of the front: definitions that a backend takes up by its key preset.
+"""What well-known systems need of the front.
 
-They say nothing about who may come in: provider, audience, scopes and groups are always the site's own decision.
+These are definitions that a backend takes up by its key preset. They say nothing about who may come in: provider, audience,
+scopes and groups are always the site's own decision.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The front's providers and backends as an operator writes them: what is wrong with them, and with every default filled in.
+"""The front's providers and backends as an operator writes them.
 
-Pure functions. Each sentence names the backend or provider, the key, and what to do.
+The functions say what is wrong with them, and return them with every default filled in. They are pure. Each sentence names
+the backend or provider, the key, and what to do.
 """
 
 from __future__ import annotations
@@ -318,7 +319,10 @@ def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterat
 
 
 def overlap_errors(backends: t.Sequence[Item]) -> list[str]:
-    """Backends of one name of which one lies inside of the other: the rules and headers of both would meet."""
+    """Return backends of one name of which one lies inside of the other.
+
+    The rules and headers of both would meet.
+    """
     errors = []
     for position, first in enumerate(backends):
         for second in backends[position + 1 :]:
@@ -332,7 +336,10 @@ def overlap_errors(backends: t.Sequence[Item]) -> list[str]:
 
 
 def socket_errors(backends: t.Sequence[Item]) -> list[str]:
-    """Sockets whose addresses have one name: Apache would send requests for one of them to the other (seen with Debian 12's 2.4)."""
+    """Return sockets whose addresses have one name.
+
+    Apache would send requests for one of them to the other (seen with Debian 12's 2.4).
+    """
     errors = []
     first: dict[str, tuple[str, str]] = {}
     for item in backends:

@@ -2,7 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The text of pci.conf, the patterns of PCI devices that OpenNebula shows of its hosts; what others wrote there stays."""
+"""The text of pci.conf: patterns of PCI devices that OpenNebula shows of hosts.
+
+What others wrote there stays.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,10 @@ class Entry(NamedTuple):
 
 
 def pci_conf(text: str, patterns: Sequence[str]) -> str:
-    """The text of pci.conf with our patterns in it; comments, other settings and other entries stay as they are.
+    """Return the text of pci.conf with our patterns in it.
 
-    Our former entries go. Those that another entry already lets through are not added: lspci would list the device twice.
+    Comments, other settings and other entries stay as they are. Our former entries go. Patterns that another entry already
+    lets through are not added: lspci would list the device twice.
 
     :raises ValueError: the text can't be extended without changing what others wrote.
     """
@@ -62,7 +66,7 @@ def pci_conf(text: str, patterns: Sequence[str]) -> str:
 
 
 def covers(pattern: str, device: str) -> bool:
-    """Whether a pattern of ``lspci -d`` lets a device through that is given as vendor:device."""
+    """Return whether a pattern of ``lspci -d`` lets a device (vendor:device) through."""
     match = _PATTERN.match(pattern.strip().lower())
     if not match or match.group(3) not in (None, "", "*"):
         return False
@@ -87,13 +91,16 @@ def _has_entries(lines: Sequence[str], name: str) -> bool:
 
 
 def _is_gone(line: str) -> bool:
-    """Whether to remove a line of the list: an entry of the collection, which is written again, or the pattern for no device."""
+    """Return whether to remove a line of the list.
+
+    Such a line is an entry of the collection, which is written again, or the pattern for no device.
+    """
     found = _ENTRY.match(line)
     return found is not None and (line.rstrip().endswith(_MARK) or _unquoted(found.group(1)) == NO_DEVICE)
 
 
 def _entries(lines: Sequence[str]) -> tuple[int, int, list[str], list[Entry]]:
-    """Where ``:filter`` begins and ends in the file, its list as lines, and its entries."""
+    """Return where ``:filter`` begins and ends, its list as lines, and its entries."""
     first = next((number for number, line in enumerate(lines) if _FILTER.match(line)), len(lines))
     if first == len(lines):
         return first, first, [], []

@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""OpenNebula's configuration for the accelerators that virtual machines may get, computed from the accelerator model.
+"""OpenNebula's configuration for the accelerators that virtual machines may get.
+
+It is computed from the accelerator model.
 
 Three places say which devices a host offers (OpenNebula 7.0 and newer):
 
@@ -49,7 +51,9 @@ _NOT_IN_NAMES = re.compile(r"""[&|:\\;/'#{}$<>"]|[^ \S]""")  # of OpenNebula's o
 
 
 def passed_through(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
-    """The accelerators of a host that its virtual machines may be given: those that vfio-pci holds, and virtual functions.
+    """Return the accelerators of a host that its virtual machines may be given.
+
+    They are those that vfio-pci holds, and virtual functions.
 
     :raises ValueError: the input is not a list of accelerators, or one has no PCI address or ids.
     """
@@ -101,7 +105,9 @@ def pci_request(device: Accelerator) -> dict[str, str]:
 
 
 def inventory_errors(templates: Sequence[Mapping[str, Any]], quotas: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with the wanted templates and quotas whatever the hosts have, one sentence each.
+    """Return what is wrong with the wanted templates and quotas, one sentence each.
+
+    These mistakes do not depend on what the hosts have.
 
     :raises ValueError: the input is not a list of dictionaries.
     """
@@ -305,7 +311,10 @@ def is_used(device: Accelerator | None) -> bool:
 
 
 def missing(member: str, device: Accelerator, is_there: bool, is_allotted: bool) -> Finding:
-    """A device that virtual machines were offered and that is not on the host, or has no driver there."""
+    """Report a device that is not on the host, or has no driver there.
+
+    Virtual machines were offered the device.
+    """
     address = str(device["pci_address"])
     remedy = f"or name {member} in opennebula_pci_accept_hardware"
     if is_there:

@@ -2,9 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the variables of a compute host and of Neutron's agent, whatever the hosts have: pure functions.
+"""What is wrong with the variables of a compute host and of Neutron's agent.
 
-A sentence never has a password or a part of a transport URL.
+These mistakes do not depend on what the hosts have. A sentence never has a password or a part of a transport URL. Pure
+functions.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _PEM = "-----BEGIN CERTIFICATE-----"
 
 
 def host_errors(settings: Mapping[str, Any], host: str) -> list[str]:
-    """Check the variables of the role nova_lxd for one host, one sentence for each mistake.
+    """Check the variables of the role nova_lxd for one host.
+
+    Return one sentence for each mistake.
 
     :arg settings: the variables without their prefix.
     """
@@ -55,7 +58,10 @@ def host_errors(settings: Mapping[str, Any], host: str) -> list[str]:
 
 
 def agent_errors(settings: Mapping[str, Any], host: str) -> list[str]:
-    """Check the variables of the role openstack_linuxbridge for one host, one sentence for each mistake."""
+    """Check the variables of the role openstack_linuxbridge for one host.
+
+    Return one sentence for each mistake.
+    """
     return [
         *transport_errors(settings.get("transport_url"), "openstack_linuxbridge_transport_url", host),
         *ca_errors(settings.get("ca"), "openstack_linuxbridge_ca", host),

@@ -2,7 +2,9 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The text of nova.conf on a compute host, and of the configuration of Neutron's agent for Linux bridges: pure functions.
+"""The text of nova.conf on a compute host: pure functions.
+
+The module also has the text of the configuration of Neutron's agent for Linux bridges.
 
 Sources: nova/conf of OpenStack Nova 26, oslo.config's parser, oslo.messaging's driver of RabbitMQ, neutron/conf/plugins/ml2.
 """
@@ -103,6 +105,9 @@ def rabbit(authorities: str) -> dict[str, Any]:
 
 
 def literal(value: Any) -> str:
-    """A text that oslo.config takes as it is: it replaces $names, and takes quotes at both ends away."""
+    """Return a text that oslo.config takes as it is.
+
+    oslo.config replaces $names, and takes quotes at both ends away.
+    """
     escaped = str(value).replace("$", "$$")
     return f'"{escaped}"' if len(escaped) > 1 and escaped[0] == escaped[-1] and escaped[0] in "\"'" else escaped

@@ -2,9 +2,10 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs of a compute host with what it promised before: the content of /etc/nova/gpus.json, pure functions.
+"""The GPUs of a compute host with what it promised before: pure functions.
 
-The file itself is the record of promises: its entries stay until a person accepts their loss.
+This is the content of /etc/nova/gpus.json. The file itself is the record of promises: its entries stay until a person accepts
+their loss.
 """
 
 from __future__ import annotations
@@ -95,7 +96,10 @@ def _recorded(text: str, host: str) -> list[Entry]:
 
 
 def _entry(entry: Entry, device: Accelerator, given: set[str], root: str) -> Entry:
-    """An entry with its device as LXD can give it, and with the kernel's folder of the device among the paths."""
+    """Return an entry with its device as LXD can give it.
+
+    The kernel's folder of the device is among the paths.
+    """
     address = _address(entry)
     if address not in given:
         paths = entry["paths"] if entry["id"] != address else device.get("device_files") or []
@@ -110,7 +114,10 @@ def _address(entry: Mapping[str, Any]) -> str:
 
 
 def _undecided(known: Mapping[str, Accelerator], before: Sequence[Entry]) -> set[str]:
-    """Devices that were divided and of which nothing says this time whether they still are, as when nvidia-smi hangs."""
+    """Return devices that were divided; nothing says this time whether they still are.
+
+    That happens, for example, when nvidia-smi hangs.
+    """
     divided = {_address(entry) for entry in before if entry["id"] != _address(entry) and not entry.get("lost")}
     return {address for address, device in known.items() if address in divided and (device.get("mig") or {}).get("enabled") is None}
 
@@ -122,7 +129,10 @@ def _sickness(device: Accelerator) -> str:
 
 
 def _kept(entry: Entry, reason: str) -> Entry:
-    """An entry of the file that the host can't give now; one that the program noticed gets the role's reason."""
+    """Return an entry of the file that the host can't give now.
+
+    An entry that the program noticed gets the role's reason.
+    """
     kept = {key: value for key, value in entry.items() if key not in ("lost", "noticed")}
     return {**kept, "lost": reason} if reason else kept
 

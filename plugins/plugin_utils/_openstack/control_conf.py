@@ -1,7 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The configuration of OpenStack's services on the control plane: pure functions, plan and secrets in, files out.
+"""The configuration of OpenStack's services on the control plane: pure functions.
+
+Plan and secrets go in, files come out.
 
 Sources: the configuration references of Keystone, Glance, Placement, Neutron and Nova of the release Zed.
 """
@@ -217,7 +219,7 @@ def nova(plan: Plan, secrets: Secrets, limits_endpoint: str) -> dict[str, Sectio
 
 
 def uwsgi(service: Service, plan: Plan) -> dict[str, Section]:
-    """The server of an API: as the package has it, but for the socket and the number of processes."""
+    """Return an API's server as packaged, except socket and number of processes."""
     program = {"keystone": "/usr/bin/keystone-wsgi-public", "nova": "/usr/bin/nova-api-wsgi"}.get(
         service.name, f"/usr/bin/{service.units[0]}"
     )
@@ -251,7 +253,10 @@ def uwsgi(service: Service, plan: Plan) -> dict[str, Section]:
 
 
 def drop_in(service: Service) -> str:
-    """How systemd starts the API: with the server's file above, and in Apache's group for the socket."""
+    """Return how systemd starts the API.
+
+    It does so with the server's file above, and in Apache's group for the socket.
+    """
     return (
         f"{ini.MARK}[Service]\nSupplementaryGroups={PROXY_GROUP}\nRuntimeDirectory={socket_folder(service)}\n"
         f"ExecStart=\nExecStart={UWSGI} --ini {ETC}/{service.name}_uwsgi.ini\n"

@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""PCI entries of nova.conf, and LXD's gpu devices, computed from the accelerator model.
+"""PCI entries of nova.conf and LXD's gpu devices, from the accelerator model.
 
 Sources: nova/conf/pci.py of OpenStack Nova (options ``device_spec`` and ``alias``), the reference of LXD 5.0 on
 devices of type gpu.
@@ -28,12 +28,12 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units 
 
 
 def pci_entries(accelerators: Sequence[Accelerator]) -> dict[str, list[dict[str, str]]]:
-    """The values of ``device_spec`` and ``alias`` in section ``[pci]``; each entry is one line, as JSON.
+    """Return the values of ``device_spec`` and ``alias`` in section ``[pci]``.
 
-    An alias has the short type of its model (C(a100), of a virtual function C(a100-vf)) and is the name a flavor asks for.
-    The accelerators of several hosts, taken together, give the aliases of the API hosts.
+    Each entry is one line, as JSON. An alias has the short type of its model (C(a100), of a virtual function C(a100-vf)) and
+    is the name a flavor asks for. The accelerators of several hosts, taken together, give the aliases of the API hosts.
 
-    :raises ValueError: the input is not a list of accelerators, a device is in a PCI domain that Nova ignores, or
+    :raises ValueError: the input is not a list of accelerators, or a device is in a PCI domain that Nova ignores. Also if
         equal devices differ in SR-IOV, for which Nova refuses a common alias.
     """
     specs = []
@@ -53,10 +53,10 @@ def pci_entries(accelerators: Sequence[Accelerator]) -> dict[str, list[dict[str,
 
 
 def gpu_devices(accelerators: Sequence[Accelerator]) -> dict[str, dict[str, str]]:
-    """LXD's gpu devices for a container that gets all usable accelerators of the host, by name of the device.
+    """Return LXD's gpu devices for a container, by name of the device.
 
-    Each device or MIG instance is an entry of its own, so a profile or an instance can take some of them. The host's
-    driver stays in charge: a device that is bound to vfio-pci has none.
+    The container gets all usable accelerators of the host. Each device or MIG instance is an entry of its own, so a profile
+    or an instance can take some of them. The host's driver stays in charge: a device that is bound to vfio-pci has none.
 
     :raises ValueError: the input is not a list of accelerators.
     """
@@ -71,10 +71,11 @@ def gpu_devices(accelerators: Sequence[Accelerator]) -> dict[str, dict[str, str]
 
 
 def gpu_inventory(accelerators: Sequence[Accelerator], nvidia_runtime: bool = False) -> dict[str, Any]:
-    """The content of /etc/nova/gpus.json, which the driver of the role nova_lxd reads: the GPUs of one compute host.
+    """Return the content of /etc/nova/gpus.json: the GPUs of one compute host.
 
-    Each device or MIG instance that jobs may have is one, with the resource class that a flavor asks for, such as
-    CUSTOM_GPU_A100 or CUSTOM_GPU_A100_1G_10GB, and its memory as a trait: CUSTOM_GPU_MEMORY_80GB.
+    The driver of the role nova_lxd reads it. Each device or MIG instance that jobs may have is one GPU. It has the resource
+    class that a flavor asks for, such as CUSTOM_GPU_A100 or CUSTOM_GPU_A100_1G_10GB. Its memory is a trait:
+    CUSTOM_GPU_MEMORY_80GB.
 
     :arg nvidia_runtime: whether libnvidia-container is on the host, so that LXD can give instances NVIDIA's libraries.
     :raises ValueError: the input is not a list of accelerators, or two units have one device file.

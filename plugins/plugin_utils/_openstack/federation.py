@@ -1,10 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Who comes in with a token of an identity provider, and into which projects: pure functions.
+"""Who comes in with a token of an identity provider, and into which projects.
 
-A user of a provider is no account of Keystone's own. Each login gives the user to the groups of Keystone that the token's groups are
-mapped to, for as long as Keystone's token lives; roles are those of the groups.
+A user of a provider is no account of Keystone's own. Each login gives the user to the groups of Keystone that the token's
+groups are mapped to. This holds for as long as Keystone's token lives; roles are those of the groups. Pure functions.
 """
 
 from __future__ import annotations
@@ -182,7 +182,10 @@ def _groups_errors(where: str, given: t.Any, cloud: t.Mapping[str, t.Any]) -> li
 
 
 def metadata_errors(cloud: t.Mapping[str, t.Any], metadata: t.Mapping[str, t.Any]) -> list[Finding]:
-    """What the providers' metadata say against the inventory. metadata: by name, of the module oidc_metadata_info."""
+    """Return what the providers' metadata say against the inventory.
+
+    :param metadata: by name, of the module oidc_metadata_info.
+    """
     mistakes = []
     for one in providers(cloud):
         where, read = f"{VARIABLE}: {one['name']}", metadata.get(one["name"]) or {}
@@ -214,7 +217,10 @@ def metadata_errors(cloud: t.Mapping[str, t.Any], metadata: t.Mapping[str, t.Any
 
 
 def asked(cloud: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
-    """Providers whose metadata are needed, as the module oidc_metadata_info takes them; none of an inventory that is refused."""
+    """Return the providers whose metadata are needed.
+
+    They are as the module oidc_metadata_info takes them. There are none of an inventory that is refused.
+    """
     if errors(cloud):
         return []
     return [{"name": one["name"], "url": one["metadata_url"], "ca": str(one["ca"])} for one in providers(cloud) if not one["jwks_uri"]]

@@ -1,13 +1,15 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Apache and mod_auth_openidc before Keystone's login by token: pure functions, providers in, lines out.
+"""Apache and mod_auth_openidc before Keystone's login by token: pure functions.
 
-Keystone's virtual host passes one address of each provider on to a verifier on the loopback address, because mod_auth_openidc takes one
-provider in a virtual host. The verifier passes good requests on to Keystone's socket, with what the token says in headers.
+Providers go in, lines come out. Keystone's virtual host passes one address of each provider on to a verifier on the loopback
+address. It does so because mod_auth_openidc takes one provider in a virtual host. The verifier passes good requests on to
+Keystone's socket, with what the token says in headers.
 
 The rules are those of the role oidc_proxy, for the same reasons:
-- "Require claim name:value" ignores blanks in values, so only the form with a regular expression is used, anchored at both ends.
+- "Require claim name:value" ignores blanks in values, so only the form with a regular expression is used, anchored at both
+  ends.
   Backslashes arrive doubled there, so none is used; "$" would let a line feed pass, so the end is "no character follows".
 - A rule is evaluated before a user is authenticated, too, and what it denies then stays denied, unless it names REMOTE_USER.
 """
@@ -66,7 +68,7 @@ def literal(value: str) -> str:
 
 
 def exactly(values: t.Iterable[str]) -> str:
-    """A regular expression without backslashes that matches one of the values and nothing else."""
+    """Return a regular expression without backslashes for exactly one of the values."""
     return f"(?s)^(?:{'|'.join(map(literal, values))})(?!.)"
 
 
@@ -82,7 +84,10 @@ def ca_path(provider: Provider) -> str:
 
 
 def entrance(providers: t.Sequence[Provider]) -> list[str]:
-    """Lines of Keystone's virtual host: all federated logins are closed but the addresses that a verifier has."""
+    """Return lines of Keystone's virtual host.
+
+    All federated logins are closed but the addresses that a verifier has.
+    """
     words = "close|keep-alive|te"
     lines = [
         # Keystone decodes %2F, and would read another path than the rules below.

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Apache in front of the APIs of a host: it speaks TLS, they listen on sockets. Pure functions."""
+"""Apache in front of the APIs of a host: pure functions.
+
+Apache speaks TLS, the APIs listen on sockets.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ PROXY_HEADERS = ("Forwarded", *(f"X-Forwarded-{what}" for what in ("For", "Host"
 
 
 def loaded(names: t.Iterable[str]) -> list[str]:
-    """The modules of Apache that are needed, where no other configuration has loaded them."""
+    """Return needed modules of Apache, where no other configuration has loaded them."""
     folder = "/usr/lib/apache2/modules"
     lines = block("IfModule !socache_shmcb_module", [f"LoadModule socache_shmcb_module {folder}/mod_socache_shmcb.so"])
     lines += block("IfModule !ssl_module", [f"LoadModule ssl_module {folder}/mod_ssl.so"])

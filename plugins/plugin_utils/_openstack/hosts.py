@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Which host has which part of a cloud, and what each part is called: pure functions."""
+"""Which host has which part of a cloud, and each part's name: pure functions."""
 
 from __future__ import annotations
 

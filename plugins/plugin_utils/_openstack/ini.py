@@ -22,7 +22,9 @@ def merged(*layers: Sections) -> dict[str, dict[str, t.Any]]:
 
 
 def text(sections: Sections) -> str:
-    """The file. A list is one line for each entry, as options that may be repeated want it; a key that is None is left out.
+    """Return the text of the file.
+
+    A list is one line for each entry, as options that may be repeated want it. A key with the value None is left out.
 
     :raises ValueError: a value has a line feed, and would be read as something else.
     """

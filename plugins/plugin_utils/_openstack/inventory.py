@@ -92,7 +92,7 @@ def unread(host: str, facts: t.Mapping[str, t.Any], computes: bool) -> list[Find
 
 
 def name_of(site: Site, host: str) -> str:
-    """What a host of the control plane is called by the others, and in its certificate."""
+    """Return what others and its certificate call a host of the control plane."""
     return str(site.hostvars[host].get(NAME) or host)
 
 

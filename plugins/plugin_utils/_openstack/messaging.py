@@ -25,13 +25,19 @@ def definitions(passwords: t.Mapping[str, str]) -> dict[str, t.Any]:
 
 
 def password_hash(name: str, password: str) -> str:
-    """As RabbitMQ keeps a password. The salt is made of both, so that the same password gives the same text."""
+    """Return a password as RabbitMQ keeps it.
+
+    The salt is made of name and password, so that the same password gives the same text.
+    """
     salt = hashlib.sha256(f"{name}\0{password}".encode()).digest()[:4]
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 
 def lacking(wanted: t.Mapping[str, t.Any], known: t.Mapping[str, t.Any]) -> list[str]:
-    """The accounts whose password or rights are not what is wanted. known: what rabbitmqctl exports."""
+    """Return the accounts whose password or rights are not what is wanted.
+
+    :param known: what rabbitmqctl exports.
+    """
     has = {user["name"]: user.get("password_hash") for user in known.get("users") or []}
     rights = [{key: one.get(key) for key in ("user", "vhost", "configure", "write", "read")} for one in known.get("permissions") or []]
     right = {one["user"]: one for one in wanted["permissions"]}

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Accounts, projects, limits, flavors, images and networks as data, and what the module openstack_objects makes of them: pure functions."""
+"""A cloud's objects as data, and what the module openstack_objects makes of them.
+
+They are accounts, projects, limits, flavors, images and networks. Pure functions.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What operators do with the compute hosts of a cloud: which hosts they mean, and what keeps a host away. Pure functions."""
+"""What operators do with the compute hosts of a cloud: pure functions.
+
+They say which hosts operators mean, and what keeps a host away.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def selection(
 
 
 def not_leaving(wanted: t.Any, variable: str, hosts: Names) -> list[str]:
-    """What is wrong with a variable that names some of the hosts that leave, one sentence each."""
+    """Return a sentence for each mistake in a variable that names hosts that leave."""
     names = listed(wanted)
     if names is None:
         return [f"{variable} must be a list of hosts."]

@@ -23,7 +23,7 @@ PROMISES = Promises(
 
 
 class Compute(t.NamedTuple):
-    """A compute host: what it is called in Nova, and the devices that are offered of it, lost ones included."""
+    """A compute host: its name in Nova, and the devices offered of it, lost ones too."""
 
     host: str
     name: str
@@ -67,7 +67,10 @@ def plan(
     warnings: t.Sequence[Finding],
     federation: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
-    """The cloud. hosts, names and addresses: by part, see hosts.py. federation: see federation_front.py."""
+    """Return the cloud.
+
+    hosts, names and addresses: by part, see hosts.py. federation: see federation_front.py.
+    """
     offers = {one.host: offered(one.devices) for one in computes}
     return {
         **nothing((), (*lost, *warnings)),

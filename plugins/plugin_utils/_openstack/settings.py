@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The variables of a cloud, and what is wrong with them whatever the hosts have: pure functions."""
+"""The variables of a cloud, and what is wrong with them.
+
+These mistakes do not depend on what the hosts have. Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def wrong(what: str, remedy: str, host: str | None = None) -> Finding:
 
 
 def settings_of(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """The variables without their prefix, those that are not given with their defaults.
+    """Return the variables without their prefix, with defaults for those not given.
 
     :raises ValueError: they are no dictionary, or one has an unknown name.
     """

@@ -29,7 +29,10 @@ Iommu = t.Mapping[str, t.Any]
 
 
 def kernel_arguments(iommu: Iommu) -> list[str]:
-    """What the kernel must be started with: AMD's IOMMU is on by default, Intel's isn't everywhere. pt: host devices aren't slowed down."""
+    """Return what the kernel must be started with.
+
+    AMD's IOMMU is on by default, Intel's isn't everywhere. pt: host devices aren't slowed down.
+    """
     return [*(["intel_iommu=on"] if iommu.get("table") == "DMAR" else []), "iommu=pt"]
 
 
@@ -102,7 +105,10 @@ def plan(
 def _of_other_managers(
     candidates: t.Sequence[Accelerator], whole: t.Sequence[str], wanted: t.Sequence[str], owned: t.Sequence[str] | None, host: str
 ) -> list[str]:
-    """Accelerators that are asked for by address and that the host's allotment gives to another manager; a type or all leaves them out."""
+    """Return accelerators that are asked for by address and are another manager's.
+
+    The host's allotment gives them to it. A type or all leaves them out.
+    """
     if owned is None:
         return []
     named = {full_address(item) for item in wanted} & {entry["pci_address"] for entry in candidates}
@@ -257,7 +263,7 @@ def _needed_by_host(function: Function, own: Function, functions: t.Mapping[str,
 
 
 def _group(own: Function, functions: t.Mapping[str, Function]) -> list[Function]:
-    """The function and all others of its group; before the kernel shows groups, it alone."""
+    """Return the function's whole group; before the kernel shows groups, it alone."""
     if own["group"] is None:
         return [own]
     return [entry for entry in functions.values() if entry["group"] == own["group"]]
@@ -268,7 +274,10 @@ def _is_bridge(function: Function) -> bool:
 
 
 def _taken(own: Function, functions: t.Mapping[str, Function]) -> list[Function]:
-    """The function and those that come along: others of the same card in the same group, such as its audio function."""
+    """Return the function and those that come along.
+
+    They are others of the same card in the same group, such as its audio function.
+    """
     return [entry for entry in _group(own, functions) if slot(entry["address"]) == slot(own["address"]) and not _is_bridge(entry)]
 
 
@@ -290,7 +299,10 @@ def _device(accelerator: Accelerator, own: Function, functions: t.Mapping[str, F
 
 
 def faults(plan: t.Mapping[str, t.Any], iommu: Iommu, host: str = "this host") -> list[str]:
-    """Why the planned devices aren't ready for virtual machines, from the layer below to the one above; empty where they are."""
+    """Return why the planned devices aren't ready for virtual machines.
+
+    The order is from the layer below to the one above. It is empty where the devices are ready.
+    """
     if not plan["is_wanted"]:
         return []
     found = virtual_functions.faults(plan["divided"], iommu["functions"], host)

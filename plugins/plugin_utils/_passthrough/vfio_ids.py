@@ -2,7 +2,7 @@
 # It may change or go away in any release; do not import it from elsewhere.
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Device ids for the kernel's vfio-pci driver, computed from the accelerator model."""
+"""Device ids for the kernel's vfio-pci driver, from the accelerator model."""
 
 from __future__ import annotations
 

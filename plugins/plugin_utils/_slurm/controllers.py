@@ -104,7 +104,10 @@ def known_jobs(answers: t.Iterable[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.A
 
 
 def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
-    """Controllers whose cluster has another name: slurmctld refuses its state then, and slurmdbd would keep the old one's jobs apart."""
+    """Return controllers whose cluster has another name.
+
+    slurmctld refuses its state then, and slurmdbd would keep the old one's jobs apart.
+    """
     return [
         f"slurm_cluster_name is {cluster}, but {host} runs the cluster {name}, and a cluster can't be renamed: set it back to {name}. "
         "A new cluster of another name begins on hosts that have neither the slurm.conf nor the state of this one."
@@ -114,7 +117,10 @@ def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
 
 
 def stranger_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], cluster: str, accounted: t.Mapping[str, t.Any]) -> list[str]:
-    """Controllers without a state of a cluster that has run jobs: they would begin with job 1 and end every job on the nodes."""
+    """Return controllers without a state of a cluster that has run jobs.
+
+    They would begin with job 1 and end every job on the nodes.
+    """
     known = (accounted.get("clusters") or {}).get(cluster) or {}
     if not known.get("jobs") or any(state["has_state"] for state in states.values()):
         return []
@@ -145,7 +151,10 @@ def space_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, 
 
 
 def loss_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -> list[str]:
-    """A directory that is empty although slurmctld ran with it, as where the shared file system is not mounted."""
+    """Report a directory that is empty although slurmctld ran with it.
+
+    That happens, for example, where the shared file system is not mounted.
+    """
     return [
         f"{host}: {directory} has no state of slurmctld although slurmctld ran with it, and {LOSS}: mount its file system there, "
         "or restore a backup; to begin without the former jobs, remove /var/lib/deephdc/slurm_state there."

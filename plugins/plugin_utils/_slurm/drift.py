@@ -1,9 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What a run of the site's playbook in check mode would change, read from the results that its tasks registered: pure functions.
+"""What a run of the site's playbook in check mode would change: pure functions.
 
-Every task that can change something registers its result as __<role>_<name>, which a unit test holds the roles to.
+It is read from the results that the playbook's tasks registered. Every task that can change something registers its result as
+__<role>_<name>. A unit test holds the roles to that.
 """
 
 from __future__ import annotations

@@ -156,5 +156,5 @@ def gpu(number: int, gpu_type: str) -> dict[str, t.Any]:
 
 
 def hooks(entries: t.Iterable[t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
-    """What the programs on the controllers need to know: which hook serves which nodes, and with what."""
+    """Return for the controllers' programs which hook serves which nodes, with what."""
     return [{"names": expand(e["names"]), "hook": e["hook"], "server": dict(e.get("server") or {})} for e in entries]

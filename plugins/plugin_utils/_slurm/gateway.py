@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What is wrong with the variables of the role slurm_gateway, before a host is touched: pure functions."""
+"""What is wrong with the variables of the role slurm_gateway: pure functions.
+
+They run before a host is touched.
+"""
 
 from __future__ import annotations
 

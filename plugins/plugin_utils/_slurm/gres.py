@@ -60,7 +60,9 @@ Node = Mapping[str, Any]
 
 
 def gres_of(accelerators: Sequence[Accelerator], sharing: str = "exclusive") -> str:
-    """The value of ``Gres=`` on a host's node line in slurm.conf, such as ``gpu:a100:4,gpu:t4:1``.
+    """Return the value of ``Gres=`` on a host's node line in slurm.conf.
+
+    An example is ``gpu:a100:4,gpu:t4:1``.
 
     :arg sharing: how the host's GPUs are shared.
     :returns: an empty string where nothing is schedulable.
@@ -82,7 +84,7 @@ def value_of(found: Sequence[Unit], sharing: str) -> str:
 
 
 def gres_conf(nodes: Sequence[Node]) -> str:
-    """The text of gres.conf for a whole cluster; hosts with equal devices share their lines.
+    """Return the text of a cluster's gres.conf; hosts with equal devices share lines.
 
     :arg nodes: dicts of ``name`` (SLURM's NodeName), ``accelerators`` and maybe ``sharing``, in any order.
     :raises ValueError: as :func:`gres_of` with the node's name, or two nodes have one name.
@@ -133,7 +135,9 @@ def tres_of(nodes: Sequence[Node]) -> list[str]:
 
 
 def device_index(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
-    """Which device each of a host's gres is, in SLURM's order; names a lost device, or the one a job was given.
+    """Return which device each of a host's gres is, in SLURM's order.
+
+    It names a lost device, or the one a job was given.
 
     :returns: dicts of ``gres_type``, ``files``, ``pci_address`` and ``uuid`` (of the MIG instance where it is one).
     :raises ValueError: as :func:`units`.

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Users of SLURM accounts from the groups of an IAM, as a policy that names nothing else: pure functions.
+"""Users of SLURM accounts from the groups of an IAM: pure functions.
 
-Accounts, their place and their limits stay with the hand-written policy. An association is never removed: who may no longer compute gets
-limits of no jobs, which let running ones end.
+They make a policy that names nothing else. Accounts, their place and their limits stay with the hand-written policy. An
+association is never removed: who may no longer compute gets limits of no jobs, which let running ones end.
 """
 
 from __future__ import annotations
@@ -25,8 +25,15 @@ def users_policy(
     left: t.Collection[str],
     site: t.Mapping[str, t.Any],
 ) -> tuple[dict[str, t.Any], list[str]]:
-    """present: the policy that slurmdbd has; declared: iam_accounts_groups; accounts and groups: those of the plan;
-    left: names that a host has from elsewhere; site: the hand-written policy."""
+    """Return the policy of users, and the sentences about missing accounts.
+
+    :param present: the policy that slurmdbd has.
+    :param declared: iam_accounts_groups.
+    :param accounts: those of the plan.
+    :param groups: those of the plan.
+    :param left: names that a host has from elsewhere.
+    :param site: the hand-written policy.
+    """
     there = {entry["name"]: entry for entry in present.get("accounts") or []}
     members = {group["name"]: set(group["members"]) for group in groups}
     ours = {account["name"] for account in accounts} - set(left)

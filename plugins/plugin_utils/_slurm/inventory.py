@@ -135,7 +135,10 @@ def strange_addresses(given: t.Mapping[str, str], facts: t.Mapping[str, t.Mappin
 
 
 def delegation_errors(raw_addresses: t.Mapping[str, t.Any]) -> list[str]:
-    """Addresses that a delegated task would resolve to another host: Ansible keeps the delegating host's inventory_hostname."""
+    """Return addresses that a delegated task would resolve to another host.
+
+    Ansible keeps the delegating host's inventory_hostname.
+    """
     return [
         f"ansible_host of {host} is made of inventory_hostname, which means another host in delegated tasks: "
         "write the name itself, or make it of a variable of its own."
@@ -245,7 +248,10 @@ def munge_key_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[s
 
 
 def rest_key_errors(variables: t.Mapping[str, t.Mapping[str, t.Any]], groups: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """What is wrong with the key of the REST interface's tokens, on the hosts that check them."""
+    """Return what is wrong with the key of the REST interface's tokens.
+
+    The key is on the hosts that check the tokens.
+    """
     if not groups.get("slurm_rest"):
         return []
     hosts = list(dict.fromkeys([*groups.get("slurm_controllers", []), *groups.get("slurm_databases", [])]))
@@ -294,7 +300,10 @@ def locked_out(logins: t.Mapping[str, t.Sequence[str]], exempt: t.Sequence[str])
 
 
 def elastic_errors(cluster: t.Mapping[str, t.Any], members: t.Sequence[str]) -> list[str]:
-    """What is wrong with the cloud nodes, given settings and partitions without errors of their own."""
+    """Return what is wrong with the cloud nodes.
+
+    The settings and partitions must have no errors of their own.
+    """
     cloud = cluster.get("cloud_nodes") or []
     errors = slurm_elastic.node_errors(cloud, members)
     if errors:
@@ -325,8 +334,11 @@ def policy_errors(cluster: t.Mapping[str, t.Any]) -> list[str]:
 def disagreements(
     mine: t.Mapping[str, t.Any], controllers: t.Mapping[str, t.Any], me: str, controller: str, per_host: t.Container[str]
 ) -> list[str]:
-    """Cluster-wide variables that a host sees otherwise than the controller: whichever host a run starts from
-    (--limit) must compute the same cluster. Both are compared as written, before templates are resolved."""
+    """Return cluster-wide variables that a host sees otherwise than the controller.
+
+    Whichever host a run starts from (--limit) must compute the same cluster. Both are compared as written, before templates
+    are resolved.
+    """
     names = sorted({name for name in (*mine, *controllers) if name.startswith("slurm_cluster_") and name not in per_host})
     return [
         f"{name} differs between {controller} and {me}: set it once for all hosts of the cluster, in group_vars/all."

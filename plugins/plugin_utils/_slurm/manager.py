@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""SLURM as one of the managers: see docs/architecture.md, "One contract for managers"."""
+"""SLURM as a manager: see docs/architecture.md, "One contract for managers"."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ def address_of(variables: t.Any, facts: dict[str, t.Any]) -> str | None:
 
 
 def recorded_sharing(record: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """How the nodes of an earlier run share their GPUs; before there was a choice they were exclusive."""
+    """Return how the nodes of an earlier run share their GPUs.
+
+    Before there was a choice they were exclusive.
+    """
     return {**dict.fromkeys(record["nodes"], "exclusive"), **(record.get("sharing") or {})}
 
 
@@ -49,7 +52,10 @@ def listed(value: t.Any) -> list[str]:
 
 
 def names_of(site: Site, hosts: t.Iterable[str]) -> dict[str, str]:
-    """SLURM's names of nodes: their own short names, as far as facts are known, else what the inventory calls them."""
+    """Return SLURM's names of nodes.
+
+    They are the nodes' own short names, as far as facts are known, else what the inventory calls them.
+    """
     return {host: str(site.facts(host).get("hostname") or slurm_inventory.short_name(host)) for host in hosts}
 
 
@@ -63,7 +69,9 @@ def unfit(site: Site, host: str, recorded: t.Sequence[dict[str, t.Any]]) -> list
 
 
 def open_to_jobs(host: str, accelerators: t.Sequence[dict[str, t.Any]], allotment: t.Any, closed: t.Collection[str] = ()) -> list[Finding]:
-    """What jobs of a node can open although it is not SLURM's: SLURM denies them only the devices that it has.
+    """Return what jobs of a node can open although it is not SLURM's.
+
+    SLURM denies them only the devices that it has.
 
     :param closed: device files that were seen to be closed to them, by the role gpu_guard.
     """

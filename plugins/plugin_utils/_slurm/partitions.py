@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""The partitions of a SLURM cluster: their keys, what is wrong with them, and which nodes they have: pure functions.
+"""The keys, mistakes and nodes of a SLURM cluster's partitions: pure functions.
 
 A rule about slurm_cluster_partitions stands here, and its key in the argument_specs of the role slurm_cluster.
 Who may use a partition is the policy's business.
@@ -103,7 +103,10 @@ def about(partition: t.Mapping[str, t.Any]) -> str:
 
 
 def errors(partitions: t.Any, groups: Groups) -> list[str]:
-    """What is wrong with slurm_cluster_partitions without knowing the hardware and the cloud nodes."""
+    """Return what is wrong with slurm_cluster_partitions.
+
+    The hardware and the cloud nodes need not be known for that.
+    """
     if not isinstance(partitions, (list, tuple)) or not all(isinstance(p, t.Mapping) for p in partitions):
         return ["slurm_cluster_partitions must be a list of partitions, each with a name."]
     found = []
@@ -184,7 +187,10 @@ def cloud_errors(partitions: t.Iterable[t.Mapping[str, t.Any]], known: t.Collect
 
 
 def resolve(partitions: t.Iterable[t.Mapping[str, t.Any]], nodes: t.Sequence[PlannedNode], groups: Groups) -> list[Partition]:
-    """Give each partition its nodes: of a group or of all, and cloud nodes by name, those that have one of its GPU types."""
+    """Give each partition its nodes: those that have one of its GPU types.
+
+    They are of a group or of all, and cloud nodes by name.
+    """
     found = []
     for partition in partitions:
         cloud = cloud_names(partition)

@@ -52,7 +52,10 @@ NODE_CACHE = "/var/lib/slurm/slurmd/conf-cache"
 
 
 def closed(partition: t.Mapping[str, t.Any], policy: t.Mapping[str, t.Any]) -> bool:
-    """Whether a partition may keep the probing jobs out, which are root's with the QOS normal."""
+    """Return whether a partition may keep the probing jobs out.
+
+    They are root's with the QOS normal.
+    """
     if {key.lower() for key in partition.get("settings") or {}} & CLOSED:
         return True
     access = slurm_policy.partition_settings(policy, str(partition["name"]))
@@ -60,14 +63,20 @@ def closed(partition: t.Mapping[str, t.Any], policy: t.Mapping[str, t.Any]) -> b
 
 
 def gpu_types(cluster: t.Mapping[str, t.Any], nodes: t.Sequence[PlannedNode]) -> list[str]:
-    """The GPU types that can be limited: those of the nodes, and those that the site lets slurmdbd account."""
+    """Return the GPU types that can be limited.
+
+    They are those of the nodes, and those that the site lets slurmdbd account.
+    """
     own = {key.lower(): value for key, value in cluster["settings"].items()}.get("accountingstoragetres")
     accounted = slurm_settings.merged_list([], own).split(",")
     return types_of(nodes) + [tres[len("gres/gpu:") :] for tres in accounted if tres.startswith("gres/gpu:")]
 
 
 def probes(partitions: t.Iterable[Partition], unfit: t.Collection[str]) -> list[dict[str, t.Any]]:
-    """The jobs that prove the cluster: per partition one without a GPU and one of each GPU type of its members that are fit."""
+    """Return the jobs that prove the cluster.
+
+    Each partition has one without a GPU, and one of each GPU type of its members that are fit.
+    """
     found = []
     for partition in partitions:
         if partition.is_cloud_only:
@@ -133,7 +142,10 @@ def hardware_errors(
 
 
 def unscheduled(node: Node, known: t.Collection[str]) -> list[Finding]:
-    """Devices of a node that jobs can't use and that were not promised, and what the tools that read its devices complain about."""
+    """Return devices of a node that jobs can't use and that were not promised.
+
+    Also return what the tools that read its devices complain about.
+    """
     name = node["name"]
     found = [
         Finding(
@@ -148,7 +160,10 @@ def unscheduled(node: Node, known: t.Collection[str]) -> list[Finding]:
 
 
 def record(nodes: t.Sequence[PlannedNode]) -> str:
-    """The devices that each node was promised to have, and how it shares them: what a later run compares with."""
+    """Return the devices that each node was promised to have, and how it shares them.
+
+    A later run compares with them.
+    """
     return PROMISES.text(
         {node["name"]: units.schedulable(node["accelerators"]) for node in nodes}, sharing={node["name"]: node["sharing"] for node in nodes}
     )

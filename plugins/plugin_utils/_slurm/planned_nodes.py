@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""A node of a SLURM cluster as the plan has it: its hardware, and the units of its accelerators, computed once."""
+"""A node of a SLURM cluster as the plan has it.
+
+That is its hardware, and the units of its accelerators, computed once.
+"""
 
 from __future__ import annotations
 

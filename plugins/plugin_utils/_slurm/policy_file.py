@@ -21,7 +21,10 @@ DEEPEST = 50
 
 # mypy can't follow a base that is chosen at run time: the fast parser where PyYAML was built with it.
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML that refuses a key which stands twice in a dictionary: the first one would be lost without a warning."""
+    """YAML that refuses a key which stands twice in a dictionary.
+
+    The first one would be lost without a warning.
+    """
 
     def construct_mapping(self, node: t.Any, deep: bool = False) -> dict[t.Any, t.Any]:
         seen = set()

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Settings of slurm.conf(5), cgroup.conf(5) and their lines: which are ours, which a site may write and how: pure functions."""
+"""Settings of slurm.conf(5), cgroup.conf(5) and their lines: pure functions.
+
+They say which are ours, and which a site may write and how.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ MERGED = {
 
 
 def reserved_settings(settings: t.Any, cgroup: t.Any) -> list[str]:
-    """One sentence for each extra setting that contradicts the collection's own, or can't stand in SLURM's files."""
+    """Return one sentence for each extra setting that is refused.
+
+    It contradicts the collection's own, or can't stand in SLURM's files.
+    """
     found = unwritable_settings("slurm_cluster_settings", settings) + unwritable_settings("slurm_cluster_cgroup_settings", cgroup)
     if found:
         return found

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""How the GPUs of a SLURM node are shared: what a site may write, which nodes it holds for, what it contradicts: pure functions."""
+"""How the GPUs of a SLURM node are shared: pure functions.
+
+They say what a site may write, which nodes it holds for, and what it contradicts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ SHARDS = re.compile(r"shard:([1-9][0-9]{0,3})", re.ASCII)
 
 
 def per_gpu(value: t.Any) -> int | None:
-    """How many parts SLURM makes of a GPU, 0 where it gives away the whole; None where there is no such sharing."""
+    """Return how many parts SLURM makes of a GPU.
+
+    It is 0 where SLURM gives away the whole, and None where there is no such sharing.
+    """
     if not isinstance(value, str):
         return None
     shards = SHARDS.fullmatch(value)
@@ -32,7 +38,10 @@ def node_errors(host: str, value: t.Any) -> list[str]:
 
 
 def of_node(own: str | None, of_partitions: t.Mapping[str, str], name: str) -> tuple[str, list[str]]:
-    """How a node's GPUs are shared, and the contradiction where its variable and its partitions say different things."""
+    """Return how a node's GPUs are shared, and the contradiction if there is one.
+
+    There is one where its variable and its partitions say different things.
+    """
     said = {f"partition {partition}": value for partition, value in of_partitions.items()}
     if own is not None:
         said["slurm_cluster_gpu_sharing of the host"] = own
@@ -76,10 +85,13 @@ def change_error(name: str, before: str, now: str) -> str:
 
 
 def file_of(name: str, sharing: str) -> dict[str, str]:
-    """The file on the controllers that says how a node shares its GPUs, written once the node has registered so.
+    """Return the file on the controllers that says how a node shares its GPUs.
 
-    slurmctld 24.11 that has seen a node register without its shares, as on the way from exclusive to shared, gives a GPU away
-    as a whole while jobs have shares of it, until it is started again: it is restarted when this file is newer than its process.
+    It is written once the node has registered so.
+
+    slurmctld 24.11 may have seen a node register without its shares, as on the way from exclusive to shared. Then it gives a
+    GPU away as a whole while jobs have shares of it, until it is started again. So it is restarted when this file is newer
+    than its process.
     """
     path = f"/var/lib/deephdc/slurm_sharing/{name}"
     return {"path": path, "state": "absent"} if sharing == "exclusive" else {"path": path, "content": f"{sharing}\n"}

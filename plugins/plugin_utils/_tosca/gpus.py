@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Which GPUs of a host are of the vendor and model that a template asks for: pure functions.
+"""A host's GPUs of the vendor and model a template asks for: pure functions.
 
 A template has them as a cloud publishes them, which may be the marketing name, "Tesla T4", or the short type of ours, "t4".
 """
@@ -13,7 +13,7 @@ import typing as t
 
 
 def _words(text: t.Any) -> str:
-    """The words of a name, so that one of a GPU is not found in another one's: T4 is no T400."""
+    """Return the words of a name, so that a GPU's T4 is not found in another's T400."""
     return f" {re.sub('[^a-z0-9]+', ' ', str(text or '').lower()).strip()} "
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""What an orchestrator knows of a deployment, as an inventory of ours: pure functions.
+"""What an orchestrator knows of a deployment, as our inventory: pure functions.
 
-The Infrastructure Manager calls hosts ADDRESS_NUMBER and groups them by the names of the template; xOpera knows one host at a time.
-Both give the addresses of workers to the front end's operation, so addresses are what an inventory is made of.
+The Infrastructure Manager calls hosts ADDRESS_NUMBER and groups them by the names of the template; xOpera knows one host at a
+time. Both give the addresses of workers to the front end's operation, so addresses are what an inventory is made of.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ FIRST_ID, IDS = 20000, 40000
 
 
 def flat(given: t.Any) -> list[str]:
-    """Addresses from whatever an orchestrator makes of a list of attributes: lists in lists, None, or one text."""
+    """Return addresses from whatever an orchestrator makes of a list of attributes.
+
+    That may be lists in lists, None, or one text.
+    """
     if isinstance(given, (list, tuple)):
         return [one for item in given for one in flat(item)]
     text = str(given).strip() if given is not None else ""
@@ -47,7 +50,7 @@ def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
 
 
 def _address(variable: str, address: t.Any) -> dict[str, str]:
-    """The variable with the address; nothing where it is a name, or where it is not wanted."""
+    """Return the variable with the address; empty for a name, or where not wanted."""
     try:
         return {variable: str(ipaddress.ip_address(str(address)))} if variable else {}
     except ValueError:
@@ -115,9 +118,9 @@ def inventory(
 
 
 def users(given: t.Any) -> list[dict[str, t.Any]]:
-    """Users of a cluster with the same number on each host, from a list of tosca.datatypes.indigo.User.
+    """Return users of a cluster from a list of tosca.datatypes.indigo.User.
 
-    The number is made of the name, so that it stays when others come and go.
+    A user has the same number on each host. The number is made of the name, so that it stays when others come and go.
 
     :raises ValueError: a name can't be one, or two get the same number.
     """
