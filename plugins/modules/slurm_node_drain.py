@@ -102,7 +102,7 @@ jobs:
   elements: dict
   returned: always
   sample: [{"id": "17", "user": "ada", "nodes": ["gpu1"], "end": "2026-11-21T17:06:17"}]
-reports:
+told:
   description: The same jobs, in words.
   type: list
   elements: str
@@ -229,7 +229,7 @@ def main() -> None:
         kept=kept,
         left=left,
         jobs=jobs,
-        reports=[slurm_nodes.job_sentence(job) for job in jobs],
+        told=[slurm_nodes.job_sentence(job) for job in jobs],
         nodes=before if module.check_mode else read(module),
         diff={
             "before": "".join(f"{name} {before[name]['state']} {before[name]['reason']}\n" for name in changing),

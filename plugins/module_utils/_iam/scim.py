@@ -222,11 +222,11 @@ def ssh_key(value: str) -> str:
     match = KEY.fullmatch(value.strip())
     if not match:
         return ""
-    named, text = match.groups()
+    told, text = match.groups()
     try:
         blob = base64.b64decode(text, validate=True)
         (length,) = struct.unpack(">I", blob[:4])
         inside = blob[4 : 4 + length].decode("ascii")
     except (binascii.Error, struct.error, ValueError):
         return ""
-    return f"{inside} {text}" if inside in KEY_TYPES and named in (None, inside) else ""
+    return f"{inside} {text}" if inside in KEY_TYPES and told in (None, inside) else ""

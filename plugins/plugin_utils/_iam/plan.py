@@ -23,7 +23,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors
 
 VERSION = 1
 COMMENT = "Made by deephdc.accelerators, role iam_accounts."
-REPORTS_AT_MOST = 50
+TOLD_AT_MOST = 50
 
 
 class Host(t.NamedTuple):
@@ -181,17 +181,17 @@ class Plan:
         self.accounts: list[dict[str, t.Any]] = []
         self.groups: list[dict[str, t.Any]] = []
         self.map: list[dict[str, t.Any]] = []
-        self.reports: list[str] = []
+        self.told: list[str] = []
         # Names that a host has from elsewhere.
         self.left: list[str] = []
 
     def result(self) -> dict[str, t.Any]:
-        reports = self.reports
-        if len(reports) > REPORTS_AT_MOST:
-            reports = [*reports[:REPORTS_AT_MOST], f"and {len(reports) - REPORTS_AT_MOST} more"]
+        told = self.told
+        if len(told) > TOLD_AT_MOST:
+            told = [*told[:TOLD_AT_MOST], f"and {len(told) - TOLD_AT_MOST} more"]
         return {
             "errors": [],
-            "reports": reports,
+            "told": told,
             "record": text(self.record),
             "accounts": self.accounts,
             "groups": self.groups,
@@ -236,7 +236,7 @@ def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.M
         own = {key: account[key] for key in ("name", "uid", "active")}
         keys = person["ssh_keys"] if person and account["active"] else []
         if person and account["active"] and person["bad_keys"]:
-            found.reports.append(f"{account['name']}: {person['bad_keys']} SSH keys of the IAM are no keys that are taken, and left out")
+            found.told.append(f"{account['name']}: {person['bad_keys']} SSH keys of the IAM are no keys that are taken, and left out")
         found.accounts.append({**own, "full_name": person["full_name"] if person else "", "keys": keys})
         if account["active"] and account["name"] not in found.left:
             found.map.append({"issuer": settings["issuer"], "subject": one, "account": account["name"], "uid": account["uid"]})
@@ -279,10 +279,10 @@ def decided(found: Plan, account: t.Mapping[str, t.Any], person: t.Mapping[str, 
     if person is None:
         return {**account, "active": False, "groups": []}
     if person["active"] is None:
-        found.reports.append(f"{account['name']}: the IAM's end time can't be read, so the account stays as it is")
+        found.told.append(f"{account['name']}: the IAM's end time can't be read, so the account stays as it is")
         return dict(account)
     if person["name"] != account["name"]:
-        found.reports.append(f"{account['name']}: the IAM calls this user {shown(person['name'])}; the account keeps its name")
+        found.told.append(f"{account['name']}: the IAM calls this user {shown(person['name'])}; the account keeps its name")
     active = bool(person["active"] and groups)
     return {**account, "active": active, "groups": groups if active else []}
 
@@ -322,7 +322,7 @@ def add_new(
     names = {account["name"] for account in accounts.values()}
     for one, name in settings["names"].items():
         if one in accounts and accounts[one]["name"] != name:
-            found.reports.append(f"{accounts[one]['name']}: the account keeps its name, although iam_accounts_names says {name}")
+            found.told.append(f"{accounts[one]['name']}: the account keeps its name, although iam_accounts_names says {name}")
     asked = {
         one: settings["names"].get(one, person["name"])
         for one, person in people.items()
@@ -339,11 +339,11 @@ def add_new(
         elif not why and there:
             why = f"is a local user or group of {there}"
         if may_add:
-            found.reports.append(f"no account for {shown(name)} yet: {may_add}")
+            found.told.append(f"no account for {shown(name)} yet: {may_add}")
         elif people[one]["active"] is None:
-            found.reports.append(f"no account for {shown(name)} (id {one}): the IAM's end time can't be read")
+            found.told.append(f"no account for {shown(name)} (id {one}): the IAM's end time can't be read")
         elif why:
-            found.reports.append(f"no account for {shown(name)} (id {one}): the name {why}; give one in iam_accounts_names by this id")
+            found.told.append(f"no account for {shown(name)} (id {one}): the name {why}; give one in iam_accounts_names by this id")
         else:
             accounts[one] = {"name": name, "uid": numbers.give(), "active": True, "groups": of[one]}
 
@@ -357,6 +357,6 @@ def tell_left_out(found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[
     left: set[str] = set()
     for name, host in hosts.items():
         for account, why in conflicts(host.users, host.groups, wanted).items():
-            found.reports.append(f"{name}: {account} is left out, as {why}")
+            found.told.append(f"{name}: {account} is left out, as {why}")
             left.add(account)
     found.left = sorted(left)

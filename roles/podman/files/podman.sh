@@ -1,6 +1,6 @@
 #!/bin/sh
 # Made by deephdc.accelerators. A job that ends takes podman's own process of the user with it. Where a container ran then,
-# podman fails for that user on this host until "podman system migrate" ran; nothing is lost by that.
+# podman works no more for that user on this host until it is told to look anew; it loses nothing by that.
 user=$(id -u)
 for file in "${XDG_RUNTIME_DIR:-/run/user/$user}" /run/user/$user /tmp/podman-run-$user /tmp/storage-run-$user; do
     pid=$(cat "$file/libpod/tmp/pause.pid" 2>/dev/null) || continue

@@ -101,7 +101,7 @@ class Cloud:
                 # Older releases of the SDK drop the fault from what they read.
                 fault = self.connection.compute.get(f"/servers/{server.id}").json()["server"].get("fault") or {}
                 self.connection.compute.delete_server(server.id)
-                raise Trouble(f"OpenStack could not make the server: {fault.get('message') or 'it gives no reason'}")
+                raise Trouble(f"OpenStack could not make the server: {fault.get('message') or 'it tells no cause'}")
             time.sleep(POLL_SECONDS)
 
     def stop(self, name: str) -> None:

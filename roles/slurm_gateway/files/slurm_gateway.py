@@ -278,7 +278,7 @@ def resources(request: fastapi.Request, account: Account = Caller) -> t.Any:
     return {"partitions": gateway_jobs.partitions(partitions, nodes), "accounts": limits(slurm, account)}
 
 
-def one_line(status: int, text: str) -> JSONResponse:
+def told(status: int, text: str) -> JSONResponse:
     """A short line, in characters that every client can read."""
     return JSONResponse({"detail": " ".join(text.encode("ascii", "replace").decode().split())[:1000]}, status)
 
@@ -287,17 +287,17 @@ async def invalid(_request: fastapi.Request, error: Exception) -> JSONResponse:
     """Which key is wrong and why; never what was sent, which may be long."""
     assert isinstance(error, RequestValidationError)
     words = [f"{'.'.join(str(part) for part in entry['loc'] if part != 'body') or 'body'}: {entry['msg']}" for entry in error.errors()[:5]]
-    return one_line(422, "; ".join(words))
+    return told(422, "; ".join(words))
 
 
 async def declined(_request: fastapi.Request, error: Exception) -> JSONResponse:
-    return one_line(400, f"SLURM: {error}")
+    return told(400, f"SLURM: {error}")
 
 
 async def unavailable(_request: fastapi.Request, error: Exception) -> JSONResponse:
     """The operator reads why; the user can do nothing about it."""
     log.error("%s", error)
-    return one_line(503, "SLURM does not answer now: try again later.")
+    return told(503, "SLURM does not answer now: try again later.")
 
 
 def application(settings: Settings) -> fastapi.FastAPI:

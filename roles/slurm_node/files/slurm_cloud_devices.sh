@@ -1,5 +1,5 @@
 #!/bin/sh
-# Made by deephdc.accelerators. Writes which devices SLURM schedules on a cloud node, whose image does not know it: it makes
+# Made by deephdc.accelerators. Tells a cloud node, whose image knows nothing of it, which devices SLURM schedules here: it makes
 # gpu_devices of the gres.conf that slurmd was given. The health check runs it, the first time before the node registers.
 given=/var/lib/slurm/slurmd/conf-cache
 devices=/etc/slurm/gpu_devices
@@ -10,7 +10,7 @@ devices=/etc/slurm/gpu_devices
 [ -e /etc/slurm/slurm.conf ] || [ -e /run/slurm/conf/slurm.conf ] || export SLURM_CONF="$given/slurm.conf"
 node=$(hostname -s)
 
-# PCI address of /dev/nvidiaN, which the driver reports; the node's name where no driver is.
+# PCI address of /dev/nvidiaN, which the driver tells; the node's name where no driver is.
 address_of() {
     minor=${1##*[!0-9]}
     information=$(grep -lE "^Device Minor:[[:space:]]*$minor\$" /proc/driver/nvidia/gpus/*/information 2>/dev/null | head -n 1)

@@ -110,12 +110,12 @@ def is_device(path):
 def problems(gpus):
     """What is wrong with the GPUs, one sentence part for each."""
     wrong = []
-    by_address, complete = nvidia_problems()
+    told, complete = nvidia_problems()
     for gpu in gpus:
         missing = [path for path in gpu.files if not is_device(path)]
         wrong += [f"{gpu.type} at {gpu.address} ({path}) is missing" for path in missing]
         if not missing and gpu.files[0].startswith("/dev/nvidia"):
-            reasons = by_address.get(gpu.address, [UNLISTED] if complete else [])
+            reasons = told.get(gpu.address, [UNLISTED] if complete else [])
             wrong += [f"{describe(gpu)}: {reason}" for reason in reasons]
     return wrong
 
@@ -152,8 +152,8 @@ def read_smi(text, code):
         if not lost:
             say(f"nvidia-smi failed with return value {code}")
         return lost, False
-    by_address = {address: gpu_problems(gpu) for address, gpu in facts.items()}
-    return {**by_address, **lost}, bool(by_address)
+    told = {address: gpu_problems(gpu) for address, gpu in facts.items()}
+    return {**told, **lost}, bool(told)
 
 
 def gpu_problems(gpu):

@@ -80,4 +80,4 @@ if __name__ == "__main__":
     now = status()
     problem = send(values(now), sys.argv[1])
     if problem or now["error"]:
-        sys.exit(problem or f"slurmctld does not answer, which was reported to Zabbix: {now['error']}")
+        sys.exit(problem or f"slurmctld does not answer, Zabbix was told so: {now['error']}")

@@ -16,8 +16,8 @@ def state(run, fake):
     Its result has the updates asked for in the key updates.
     """
 
-    def run_module(*words, jobs="", **options):
-        text = "\n".join(words)
+    def run_module(*told, jobs="", **options):
+        text = "\n".join(told)
         fake("scontrol", f"if [ $1 = --oneliner ]; then cat <<'END'\n{text}\nEND\nfi\nexit 0")
         fake("squeue", f"cat <<'END'\n{jobs}\nEND")
         before = len(fake.calls())
@@ -37,7 +37,7 @@ def test_drains_and_keeps_the_reason_of_somebody_else(state):
 def test_jobs_are_told_after_the_wait_and_not_ended(state, fake):
     jobs = "17|ada|gpu1|2026-11-21T17:06:17"
     result = state(line("gpu1"), line("gpu2"), jobs=jobs, state="drained", reason="new board", wait=2)
-    assert result["reports"] == ["job 17 of ada on gpu1 until 2026-11-21T17:06:17 at the latest"]
+    assert result["told"] == ["job 17 of ada on gpu1 until 2026-11-21T17:06:17 at the latest"]
     assert "failed" not in result
     asked = [call.split()[0] for call in fake.calls()]
     assert set(asked) == {"scontrol", "squeue"} and asked.count("squeue") > 1
@@ -47,19 +47,19 @@ def test_thousands_of_nodes_are_no_argument_of_a_command(state, fake):
     """7,000 long names were one argument of 128 KiB, which the kernel refuses. Here are few and longer ones: each is drained by itself."""
     names = [f"{n:02}-{'long-' * 800}name" for n in range(40)]
     result = state(*map(line, names), jobs=f"17|ada|{names[5]}|N/A\n18|ada|other|N/A", nodes=names, state="drained", reason="x", wait=0)
-    assert [sentence.split()[1] for sentence in result["reports"]] == ["17"]
+    assert [sentence.split()[1] for sentence in result["told"]] == ["17"]
     assert max(len(word) for call in fake.calls() if "squeue" in call for word in call.split()) < 100_000
 
 
 def test_check_mode_neither_drains_nor_waits(state):
     jobs = "17|ada|gpu1|2026-11-21T17:06:17"
     result = state(line("gpu1"), line("gpu2"), jobs=jobs, state="drained", reason="x", wait=60, _ansible_check_mode=True)
-    assert (result["changed"], result["updates"], len(result["reports"])) == (True, [], 1)
+    assert (result["changed"], result["updates"], len(result["told"])) == (True, [], 1)
 
 
 def test_resumes_what_can_be_resumed_and_names_the_rest(state):
-    nodes = [line("gpu1", "IDLE+DRAIN", "fan is loud"), line("gpu2", "DOWN*+DRAIN", "Not responding")]
-    result = state(*nodes, state="resumed")
+    told = [line("gpu1", "IDLE+DRAIN", "fan is loud"), line("gpu2", "DOWN*+DRAIN", "Not responding")]
+    result = state(*told, state="resumed")
     assert result["updates"] == ["scontrol update NodeName=gpu1 State=RESUME"]
     assert [sentence.split(",")[0] for sentence in result["left"]] == ["gpu2 stays as it is"]
 
@@ -73,8 +73,8 @@ def test_unfit_is_not_resumed(state):
 
 
 def test_resumes_for_one_reason_only_and_names_the_rest(state):
-    nodes = [line("gpu1", "IDLE+DRAIN", "new driver : Not responding"), line("gpu2", "IDLE+DRAIN", "new driver and a fan")]
-    result = state(*nodes, state="resumed", reason="new driver")
+    told = [line("gpu1", "IDLE+DRAIN", "new driver : Not responding"), line("gpu2", "IDLE+DRAIN", "new driver and a fan")]
+    result = state(*told, state="resumed", reason="new driver")
     assert result["updates"] == ["scontrol update NodeName=gpu1 State=RESUME"]
     assert result["kept"] == ["gpu2 is away for another reason and stays so: new driver and a fan"]
     assert result["left"] == []

@@ -36,8 +36,8 @@ def members(found):
 
 
 def told(found):
-    assert all(sign not in line for line in found["reports"] for sign in "{}\n\x1b")
-    return " | ".join(found["reports"])
+    assert all(sign not in line for line in found["told"] for sign in "{}\n\x1b")
+    return " | ".join(found["told"])
 
 
 @pytest.fixture
