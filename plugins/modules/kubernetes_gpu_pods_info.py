@@ -51,6 +51,10 @@ known:
   description: Whether the API answered.
   type: bool
   returned: success
+why:
+  description: Why it did not, else empty.
+  type: str
+  returned: success
 ways:
   description: The ways in which the cluster offers NVIDIA's GPUs now, V(device_plugin) and V(dra).
   type: list
@@ -143,7 +147,7 @@ def labels(kubectl: Kubectl) -> dict:
 def read(kubectl: Kubectl, module: AnsibleModule) -> dict:
     space = f"--namespace={module.params['namespace']}"
     names = kubectl("get", "daemonsets.apps", space, f"--selector={LABEL}", "--output=name").split()
-    found: dict = {"known": True, "daemons": [name.split("/", 1)[1] for name in names], "pods": [], "claims": []}
+    found: dict = {"known": True, "why": "", "daemons": [name.split("/", 1)[1] for name in names], "pods": [], "claims": []}
     names = kubectl("get", "deviceclasses.resource.k8s.io", f"--selector={LABEL}", "--output=name").split()
     found["classes"] = [name.split("/", 1)[1] for name in names]
     inventory = kubectl.find("configmap", INVENTORY, space)
@@ -175,13 +179,17 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    nothing: dict = {"known": False, **{name: [] for name in ("ways", "daemons", "classes", "driver", "changing", "pods", "claims")}}
+    nothing: dict = {
+        "known": False,
+        "why": "it is not installed",
+        **{name: [] for name in ("ways", "daemons", "classes", "driver", "changing", "pods", "claims")},
+    }
     if not os.path.exists(module.params["kubeconfig"]) or not module.get_bin_path("kubectl"):
         module.exit_json(changed=False, **nothing)
     try:
         found = read(Kubectl(module), module)
-    except Refused:
-        found = nothing  # what needs the API says so itself
+    except Refused as refused:
+        found = {**nothing, "why": str(refused)}
     module.exit_json(changed=False, **found)
 
 

@@ -138,6 +138,11 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.l
 
 POLL = 2  # seconds
 MARKS = {"held": HELD, "drained": DRAINED}
+TRIES = 10
+
+
+class Conflict(Refused):
+    """The node has changed since it was read."""
 
 
 def running(kubectl: Kubectl, name: str, which: str) -> list[dict]:
@@ -185,11 +190,22 @@ def empty(kubectl: Kubectl, module: AnsibleModule, name: str) -> tuple[list[str]
         time.sleep(min(POLL, max(0.0, until - time.monotonic())))
 
 
-def patch(kubectl: Kubectl, module: AnsibleModule, name: str, reason: str | None, is_away: bool) -> None:
-    """Write annotation and state in one step."""
-    if not module.check_mode:
-        wanted = {"metadata": {"annotations": {MARKS[module.params["mark"]]: reason}}, "spec": {"unschedulable": is_away or None}}
-        kubectl("patch", "node", name, "--type=merge", "--patch", module.jsonify(wanted))
+def patch(kubectl: Kubectl, module: AnsibleModule, node: dict, reason: str | None, is_away: bool) -> None:
+    """Write annotation and state in one step.
+
+    :raises Conflict: the node has changed since it was read, so another program may have marked it.
+    """
+    if module.check_mode:
+        return
+    version = node["metadata"].get("resourceVersion")
+    metadata = {"annotations": {MARKS[module.params["mark"]]: reason}, **({"resourceVersion": version} if version else {})}
+    wanted = {"metadata": metadata, "spec": {"unschedulable": is_away or None}}
+    try:
+        kubectl("patch", "node", node["metadata"]["name"], "--type=merge", "--patch", module.jsonify(wanted))
+    except Refused as refused:
+        if "the object has been modified" in str(refused):
+            raise Conflict(str(refused)) from refused
+        raise
 
 
 def shown(name: str, was_away: bool, is_away: bool) -> dict:
@@ -217,7 +233,7 @@ def hold(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> dict
         result["reason"] = notes.get(mark) or module.params["reason"]
         result["changed"] = mark not in notes or not was_away
         if result["changed"]:
-            patch(kubectl, module, name, result["reason"], is_away=True)
+            patch(kubectl, module, node, result["reason"], is_away=True)
     if module.params["pods"] != "none":
         result["moved"], result["summary"] = empty(kubectl, module, name)
         result["changed"] = result["changed"] or bool(result["moved"])
@@ -250,9 +266,24 @@ def release(kubectl: Kubectl, module: AnsibleModule, name: str, node: dict) -> d
         left = left or unready
         if left:
             return {"diff": shown(name, was_away, was_away), "left": left, "reason": notes[mark]}
-    patch(kubectl, module, name, None, is_away=bool(others))
+    patch(kubectl, module, node, None, is_away=bool(others))
     left = why_cordoned(name, others, True) if by_administrator and others else ""
     return {"changed": True, "diff": shown(name, was_away, bool(others)), "left": left}
+
+
+def changed_node(kubectl: Kubectl, module: AnsibleModule, name: str) -> dict:
+    """Hold or release the node, from what it is now."""
+    for attempt in range(TRIES):
+        node = kubectl.find("node", name)
+        if not node:
+            return {}
+        try:
+            return {"known": True, **(hold if module.params["state"] == "held" else release)(kubectl, module, name, node)}
+        except Conflict:
+            if attempt == TRIES - 1:
+                raise
+            time.sleep(POLL / 10)
+    return {}
 
 
 def main() -> None:
@@ -273,9 +304,7 @@ def main() -> None:
     kubectl, name = Kubectl(module), module.params["name"]
     result: dict = {"changed": False, "known": False, "held": False, "kept": "", "reason": "", "left": "", "moved": [], "summary": []}
     try:
-        node = kubectl.find("node", name)
-        if node:
-            result.update(known=True, **(hold if module.params["state"] == "held" else release)(kubectl, module, name, node))
+        result.update(changed_node(kubectl, module, name))
     except Refused as refused:
         module.fail_json(msg=f"Kubernetes refused it: {refused}")
     module.exit_json(**result)

@@ -82,6 +82,12 @@ options:
     description: The record of the agent on its host, RV(record) of an earlier call.
     type: str
     default: ""
+  has_processes:
+    description: >-
+      With O(state=held), whether processes of tasks run on the agent's host. Then it is an error if the masters have no agent of it.
+      Masters forget an agent that was silent for long, and its tasks run on.
+    type: bool
+    default: false
   unfit:
     description: >-
       With O(state=released) and O(mark=drained), what is wrong with the host. If it is not empty, the host is not given back. The text
@@ -233,6 +239,7 @@ def main() -> None:
             "mark": {"type": "str", "choices": list(agents.MARKS), "default": "held"},
             "reason": {"type": "str"},
             "recorded": {"type": "str", "default": ""},
+            "has_processes": {"type": "bool", "default": False},
             "unfit": {"type": "str", "default": ""},
             "tasks": {"type": "str", "choices": ["all", "gpus", "none"], "default": "all"},
             "end_tasks": {"type": "bool", "default": False},
@@ -252,7 +259,11 @@ def main() -> None:
     because, why_left = "", ""
     try:
         masters = connect(given)
-        agent = agents.agent_of(masters.get("/slaves"), given["name"], given["port"])
+        answer = masters.get("/slaves")
+        agent = agents.agent_of(answer, given["name"], given["port"])
+        why_missing = agents.missing(answer, given["name"], given["port"], given["has_processes"]) if holding else ""
+        if why_missing:
+            raise Refused(why_missing)
         if agent is not None:
             before["agent"] = "closed" if agents.is_closed(agent) else "open"
             if holding:

@@ -102,7 +102,11 @@ def main() -> None:
     try:
         secret = secret_of(given["credentials"], "operator")
         masters = Masters(given["masters"], "operator", secret, given["ca"], given["names"], given["patience"])
-        agent = agents.agent_of(masters.get("/slaves"), given["name"], given["port"])
+        answer = masters.get("/slaves")
+        agent = agents.agent_of(answer, given["name"], given["port"])
+        why_missing = agents.missing(answer, given["name"], given["port"], has_processes=False)
+        if why_missing:
+            raise Refused(why_missing)
         if agent is not None:
             ended = [agents.sentence(task) for task in agents.tasks_on(masters.get("/state"), agent, "all")]
             if ended and not given["tasks_end"]:

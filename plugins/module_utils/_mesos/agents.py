@@ -25,6 +25,29 @@ def agent_of(answer: Mapping[str, Any], name: str, port: int) -> Optional[Dict[s
     return sorted(found, key=lambda one: not one.get("active"))[0] if found else None
 
 
+def missing(answer: Mapping[str, Any], name: str, port: int, has_processes: bool) -> str:
+    """Return why a host without an agent in the answer of /slaves may have tasks.
+
+    It is empty if nothing says that. Masters do not list an agent that has not registered with a new leader yet, or that was silent
+    for long. Its tasks run on.
+
+    :param has_processes: whether processes of tasks run on the host.
+    """
+    if agent_of(answer, name, port) is not None:
+        return ""
+    if agent_of({"slaves": answer.get("recovered_slaves")}, name, port) is not None:
+        return (
+            "The agent of {0} has not registered with the present leader of the masters, which does not know its tasks yet: "
+            "wait a minute, or start mesos-agent there, then run again."
+        ).format(name)
+    if has_processes:
+        return (
+            "The masters have no agent of {0}, but processes of tasks run there: start mesos-agent there, wait until the masters "
+            "have it, then run again."
+        ).format(name)
+    return ""
+
+
 def is_closed(agent: Mapping[str, Any]) -> bool:
     """Whether the agent gets no tasks, because it was deactivated or drained."""
     return bool(agent.get("deactivated") or agent.get("drain_info"))

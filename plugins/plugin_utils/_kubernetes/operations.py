@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes import pods
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model import promises
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
@@ -66,7 +65,8 @@ def unfit(hosts: Names, hostvars: t.Any, result: str, recorded: str, control: st
         allotment = variables.get(_allotment.VARIABLE)
         there = (variables.get("ansible_facts") or {}).get("accelerators") or []
         mine, promised = (_allotment.owned(devices, allotment, manager.NAME) for devices in (there, before.get(host, [])))
-        lost = promises.with_lost([device for device in mine if device.get("vendor") == NVIDIA.name], list(promised), host)[1]
+        vendors = {device.get("vendor") for device in promised}
+        lost = promises.with_lost([device for device in mine if device.get("vendor") in vendors], list(promised), host)[1]
         if lost:
             answer[host] = "; ".join(map(str, lost))
     return answer

@@ -156,7 +156,7 @@ def changes(
             remove.append(_named(there))
             lines.append(f"{_label(there)}: is removed")
         else:
-            why = "pods wait or run in it" if purge else "kubernetes_cluster_policy_purge is not set"
+            why = "pods or Jobs wait or run in it" if purge else "kubernetes_cluster_policy_purge is not set"
             left.append(f"{_label(there)} of account {account}, which the policy does not name: {why}. Nothing new can be submitted in it.")
     for key, there in have.items():
         kind, space = key[:2]
@@ -202,6 +202,18 @@ def _items(answer: str) -> list[Dictionary]:
     return list(items)
 
 
+def _is_unfinished_job(there: Dictionary) -> bool:
+    """Return whether this is a Job that waits or runs.
+
+    It may have no pod: Kueue suspends a Job that waits, and a Job has none between two tries. A CronJob makes its Jobs again and again, so
+    these keep no namespace.
+    """
+    if there["kind"] != "Job" or any(owner.get("kind") == "CronJob" for owner in there["metadata"].get("ownerReferences") or []):
+        return False
+    conditions = (there.get("status") or {}).get("conditions") or []
+    return not any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+
+
 def of_answers(answers: t.Iterable[str], policy: t.Mapping[str, t.Any]) -> Dictionary:
     """The changes, from what kubectl printed as JSON.
 
@@ -209,8 +221,8 @@ def of_answers(answers: t.Iterable[str], policy: t.Mapping[str, t.Any]) -> Dicti
     :raises ValueError: that is not what kubectl prints of a list.
     """
     present = [one for answer in _listed(answers) for one in _items(answer)]
-    busy = {one["metadata"]["namespace"] for one in present if one["kind"] == "Pod"}
-    objects = [one for one in present if one["kind"] != "Pod"]
+    busy = {one["metadata"]["namespace"] for one in present if one["kind"] == "Pod" or _is_unfinished_job(one)}
+    objects = [one for one in present if one["kind"] not in ("Pod", "Job")]
     if policy["managed"]:
         return changes(objects, policy["objects"], policy["purge"], busy)
     spaces = sorted(one["metadata"]["name"] for one in objects if one["kind"] == "Namespace" and is_ours(one))

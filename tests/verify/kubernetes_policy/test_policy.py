@@ -375,7 +375,7 @@ def test_an_account_that_leaves_is_shut_at_once_and_purged_when_it_is_empty(site
         assert "exceeded quota: account" in refused
         assert "changed=0" in recap(bring(site, without("biology")), "cp1")
         said = words(bring(site, without("biology"), kubernetes_cluster_policy_purge=True))
-        assert "which the policy does not name: pods wait or run in it. Nothing new can be submitted in it." in said
+        assert "which the policy does not name: pods or Jobs wait or run in it. Nothing new can be submitted in it." in said
         assert site.get("pod mine -n biology")["status"]["phase"] == "Running"
         clean(site, "biology")
         assert "Namespace biology: is removed" in words(bring(site, without("biology"), kubernetes_cluster_policy_purge=True))

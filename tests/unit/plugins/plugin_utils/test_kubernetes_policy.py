@@ -547,7 +547,7 @@ def test_a_purge_removes_a_namespace_without_pods():
     assert result["left"] == result["apply"] == []
     busy = changed(ONE, present, purge=True, busy={"b"})
     assert [policy_changes.key_of(one) for one in busy["remove"]] == [("RoleBinding", "b", "account")]
-    assert "pods wait or run in it" in busy["left"][0]
+    assert "pods or Jobs wait or run in it" in busy["left"][0]
 
 
 def test_who_is_taken_out_of_an_account_is_out_of_the_binding():
@@ -607,6 +607,23 @@ def test_pods_of_the_answers_keep_a_namespace():
     present = as_present(objects(TWO))
     assert policy_changes.of_answers(answers(present, ["b"]), planned)["left"] != []
     assert policy_changes.of_answers(answers(present, ["a"]), planned)["left"] == []
+
+
+@pytest.mark.parametrize(
+    ("job", "is_left"),
+    [
+        ({"spec": {"suspend": True}, "status": {"conditions": [{"type": "Suspended", "status": "True"}]}}, True),
+        ({}, True),
+        ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, False),
+        ({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, False),
+        ({"metadata": {"namespace": "b", "ownerReferences": [{"kind": "CronJob"}]}}, False),
+    ],
+)
+def test_a_job_without_a_pod_keeps_a_namespace_until_it_has_ended(job, is_left):
+    planned = {"managed": True, "objects": objects(ONE), "purge": True}
+    jobs = json.dumps({"items": [{"kind": "Job", "metadata": {"namespace": "b"}, **job}]})
+    result = policy_changes.of_answers([*answers(as_present(objects(TWO))), jobs], planned)
+    assert bool(result["left"]) == is_left and ("Namespace", "", "b") not in [policy_changes.key_of(one) for one in result["apply"]]
 
 
 # The variables
