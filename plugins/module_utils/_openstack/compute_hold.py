@@ -23,8 +23,8 @@ AUTOMATIC = "AUTO: "  # of reasons that a driver of Nova gave
 LONGEST = 255  # characters of a reason
 INFIX = "_gpu_"  # between the host's name and the GPU's in a provider's name, as the driver of the role nova_lxd has it
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\Z")
-# Nova's numbers of power states.
-RUNNING, PAUSED = 1, 3
+# Nova's numbers of power states: those of a server of which nothing runs.
+SHUTDOWN, CRASHED = 4, 6
 
 
 class Host:
@@ -77,7 +77,7 @@ class Host:
             # Of a MIG instance the device is not known here.
             if which == "devices" and not any(not wanted or gpu in wanted or not PCI_ADDRESS.match(gpu) for gpu in its):
                 continue
-            if which == "present" or server.get("OS-EXT-STS:power_state") in (RUNNING, PAUSED) or server.get("OS-EXT-STS:task_state"):
+            if which == "present" or may_run(server):
                 found.append(
                     {
                         "id": server["id"],
@@ -118,6 +118,20 @@ class Host:
         version = MICROVERSION if service == "compute" else PLACEMENT_MICROVERSION
         answer = getattr(self.sdk, service).get(path, params=dict(parameters), microversion=version, raise_exc=False)
         return dict(checked(answer, {"compute": "Nova", "placement": "Placement"}[service]).json())
+
+
+def may_run(server: Mapping[str, Any]) -> bool:
+    """Return whether a server runs, or is about to.
+
+    A driver that can't say for a moment what a server does reports no power state (0). Then the server counts as running, if it was
+    ever started and Nova did not stop it.
+    """
+    if server.get("OS-EXT-STS:task_state"):
+        return True
+    state = server.get("OS-EXT-STS:power_state")
+    if state:
+        return state not in (SHUTDOWN, CRASHED)
+    return bool(server.get("OS-SRV-USG:launched_at")) and server.get("OS-EXT-STS:vm_state") != "stopped"
 
 
 def checked(answer: Any, who: str) -> Any:

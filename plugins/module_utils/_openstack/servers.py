@@ -106,7 +106,7 @@ def images(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
         known.setdefault(image.name, []).append(image)
     for entry in wanted:
         name, digest = entry["name"], entry["sha256"].lower()
-        there = [image for image in known.get(name, []) if (image.properties or {}).get(SHA256)]
+        there = [image for image in known.get(name, []) if _is_ours(cloud, image)]
         if any(image.properties[SHA256] == digest and image.status == "active" for image in there):
             continue
         if not os.path.isfile(entry["path"]):
@@ -133,6 +133,15 @@ def images(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
         cloud.change(f"The image {name} is uploaded.", image_api.create_image, **values)
         for image in there:
             cloud.change(f"The former image {name} ({image.id}) goes.", image_api.delete_image, image)
+
+
+def _is_ours(cloud: Cloud, image: t.Any) -> bool:
+    """Return whether an image was uploaded by this module.
+
+    Nova copies the properties of a server's image to a user's snapshot of the server, which may have any name.
+    """
+    properties = image.properties or {}
+    return bool(properties.get(SHA256)) and properties.get("image_type") != "snapshot" and image.owner == cloud.sdk.current_project_id
 
 
 def _sha256(path: str) -> str:

@@ -190,6 +190,12 @@ def _settings_errors(sections: Any, host: str) -> list[str]:
     for section, options in sections.items():
         if not _SECTION.match(str(section)):
             errors.append(f"nova_lxd_settings of {host} has the section {shown(section)}: give its name without brackets.")
+        if section == "DEFAULT" and "host" in options:
+            # Holds, drains and removals look for the host's own name.
+            errors.append(
+                f"nova_lxd_settings of {host} sets host in DEFAULT: leave it out, and give the host itself that name (hostnamectl), "
+                "as Nova calls a compute host by its own name."
+            )
         for key, value in options.items():
             lines = value if isinstance(value, (list, tuple)) else [value]
             if not _KEY.match(str(key)) or any(

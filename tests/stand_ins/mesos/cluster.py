@@ -27,6 +27,7 @@ class Cluster:
         self.frameworks: dict[str, Framework] = {}
         self.offers: dict[str, tuple[str, str, amounts.Resources, float]] = {}
         self.registry: dict[str, Any] = {"agents": {}, "removed": []}
+        self.began = time.time()
         self.gone_after = seconds(values.get("agent_ping_timeout", "15secs")) * int(values.get("max_agent_ping_timeouts", "5"))
 
     # Agents
@@ -48,6 +49,9 @@ class Cluster:
                 agent.drain, agent.deactivated = known.get("drain"), bool(known.get("deactivated"))
                 if agent.drain:
                     agent.commands.append({"drain": agent.drain["config"]})
+                self.remember(agent)
+            if agent.unreachable:
+                agent.unreachable = False
                 self.remember(agent)
             agent.info, agent.seen, agent.active = body["info"], now, True
             told = {task["task_id"]: task for task in body["tasks"]}
@@ -71,8 +75,27 @@ class Cluster:
             return given
 
     def remember(self, agent: Agent) -> None:
-        self.registry["agents"][agent.id] = {"drain": agent.drain, "deactivated": agent.deactivated, "hostname": agent.info["hostname"]}
+        self.registry["agents"][agent.id] = {
+            "drain": agent.drain,
+            "deactivated": agent.deactivated,
+            "hostname": agent.info["hostname"],
+            "port": agent.info["port"],
+        }
         self.save(self.registry)
+
+    def listed(self) -> list[Agent]:
+        """The agents that /slaves shows: not those that were silent for long."""
+        return [agent for agent in self.agents.values() if not agent.unreachable]
+
+    def recovered(self) -> list[dict[str, Any]]:
+        """Agents of the registry that have not registered with this leader yet."""
+        if time.time() - self.began > self.gone_after:
+            return []
+        return [
+            {"id": identity, "hostname": known["hostname"], "port": known["port"]}
+            for identity, known in self.registry["agents"].items()
+            if "port" in known and not known.get("unreachable") and identity not in self.agents
+        ]
 
     def replace(self, info: dict[str, Any]) -> None:
         """An agent that registers at the address of a former one takes its place: master.cpp removes the one that is disconnected."""
@@ -236,7 +259,9 @@ class Cluster:
 
     def unreachable(self, agent: Agent) -> None:
         """An agent that is silent for long: its tasks may live on, which is not known."""
-        agent.active = False
+        agent.active, agent.unreachable = False, True
+        self.registry["agents"][agent.id]["unreachable"] = True
+        self.save(self.registry)
         self.rescind(lambda offer: offer[0] == agent.id)
         for task in agent.tasks.values():
             if task["state"] not in ENDED:

@@ -148,7 +148,9 @@ class Master:
         cluster = self.leading(request)
         with cluster.changed:
             if path == "/slaves":
-                return Reply(200, {"slaves": [views.slave(cluster, agent) for agent in cluster.agents.values()], "recovered_slaves": []})
+                return Reply(
+                    200, {"slaves": [views.slave(cluster, agent) for agent in cluster.listed()], "recovered_slaves": cluster.recovered()}
+                )
             if path in ("/state", "/state.json", "/state-summary"):
                 return Reply(200, views.state(cluster, principal, self.values, self.info))
             if path == "/frameworks":

@@ -24,6 +24,7 @@ class Agent:
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     commands: list[dict[str, Any]] = field(default_factory=list)
     active: bool = True
+    unreachable: bool = False
     drain: dict[str, Any] | None = None
     deactivated: bool = False
 

@@ -85,7 +85,7 @@ def tasks(cluster: Cluster, principal: str | None, framework: str | None = None)
             "resources": amounts.old_json(task["resources"]),
             "labels": task.get("labels", []),
         }
-        for agent in cluster.agents.values()
+        for agent in cluster.listed()
         for task in agent.tasks.values()
         if framework in (None, task["framework_id"]) and approved(cluster.acls, "view_tasks", principal, task["user"])
     ]

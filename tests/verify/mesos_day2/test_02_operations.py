@@ -151,3 +151,58 @@ def test_a_dead_host_leaves_when_a_person_says_so(cluster: Cluster) -> None:
     cluster.playbook(PLAYBOOK)
     assert agent(cluster, HOST)["active"]
     remove(cluster, "train")
+
+
+def closed(cluster: Cluster, kind: str) -> None:
+    """As an administrator does by the masters' interface: DEACTIVATE_AGENT or REACTIVATE_AGENT."""
+    call = {"agent_id": {"value": agent(cluster, HOST)["id"]}}
+    assert ask(cluster, "master", "/api/v1", {"type": kind, kind.lower(): call}).status == 200
+
+
+def test_a_repair_leaves_away_what_an_administrator_deactivated(cluster: Cluster) -> None:
+    device = cluster.out(HOST, "find /var/lib/gpu_simulator/sys/bus/pci/devices -mindepth 1 -maxdepth 1 | sort | head -1")
+    closed(cluster, "DEACTIVATE_AGENT")
+    cluster.out(HOST, f"mv {device} /root/lost-device")
+    try:
+        assert "is missing" in words(cluster.playbook(PLAYBOOK, succeeds=False))
+    finally:
+        cluster.out(HOST, f"mv /root/lost-device {device}")
+    assert cluster.run(HOST, f"test -e {NOTE}").returncode == 1
+    cluster.playbook(PLAYBOOK)
+    assert is_away(cluster)
+    closed(cluster, "REACTIVATE_AGENT")
+
+
+def test_an_agent_that_becomes_another_one_is_closed_as_the_former_one_was(cluster: Cluster) -> None:
+    cluster.playbook(DRAIN, variables={"mesos_drain_hosts": HOST, "mesos_drain_reason": "new fan", "mesos_drain_wait": 60})
+    former = agent(cluster, HOST)["id"]
+    wanted = {"mesos_agent_attributes": {"rack": "r1"}}
+    cluster.playbook(PLAYBOOK, variables=wanted)
+    assert agent(cluster, HOST)["id"] != former and is_away(cluster)
+    assert cluster.out(HOST, f"cat {NOTE}").splitlines()[1:] == ["drained: new fan"]
+    # A run that was killed before it could close the new one.
+    closed(cluster, "REACTIVATE_AGENT")
+    cluster.out(HOST, f"echo 'as the former agent' >>{NOTE}")
+    cluster.playbook(PLAYBOOK, variables=wanted)
+    assert is_away(cluster) and cluster.out(HOST, f"cat {NOTE}").splitlines()[1:] == ["drained: new fan"]
+    cluster.playbook(PLAYBOOK)
+    assert is_away(cluster)
+    cluster.playbook(RESUME, "--limit", HOST)
+    assert not is_away(cluster)
+
+
+def test_a_host_whose_agent_is_silent_is_not_removed_under_its_task(cluster: Cluster) -> None:
+    """The masters list it no more after 75 s, and its tasks run on."""
+    start(cluster, app("silent", "sleep 2999", **ON_HOST))
+    cluster.out(HOST, "systemctl stop mesos-agent")
+    try:
+        until(lambda: agent(cluster, HOST), lambda seen: seen == {}, 150)
+        said = words(cluster.playbook(REMOVE, variables={"mesos_remove_hosts": HOST}, succeeds=False))
+        assert f"The masters have no agent of {HOST}, but processes of tasks run there: start mesos-agent there" in said
+        said = words(cluster.playbook(DRAIN, variables={"mesos_drain_hosts": HOST, "mesos_drain_reason": "x"}, succeeds=False))
+        assert "processes of tasks run there" in said
+        assert cluster.run(HOST, "pgrep --full --exact 'sleep 2999'").returncode == 0
+    finally:
+        cluster.out(HOST, "systemctl start mesos-agent")
+        until(lambda: agent(cluster, HOST), lambda seen: bool(seen.get("active")), 90)
+        remove(cluster, "silent")

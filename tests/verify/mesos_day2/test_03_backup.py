@@ -36,6 +36,19 @@ def test_a_backup_is_private_and_ends_no_task(cluster: Cluster, saved: Path) -> 
     assert cluster.out("m1", "stat -c %a /var/backups/mesos") == "700"
 
 
+def test_a_server_that_is_down_is_not_backed_up(cluster: Cluster, saved: Path) -> None:
+    """Its data are those of when it went down."""
+    cluster.out("m1", "systemctl stop zookeeper")
+    try:
+        said = cluster.playbook(BACKUP)
+        assert any(f"{host}:/var/backups/mesos/" in said and "zookeeper.tar.gz" in said for host in ("m2", "m3"))
+        newest = cluster.out("m1", "ls -d /var/backups/mesos/* | tail -n 1")
+        assert cluster.run("m1", f"test -e {newest}/zookeeper.tar.gz").returncode == (0 if newest.endswith(saved.name) else 1)
+    finally:
+        cluster.out("m1", "systemctl start zookeeper")
+        cluster.until("m1", "echo mntr | timeout 5 bash -c 'exec 3<>/dev/tcp/m1/2181; cat >&3; cat <&3'", "zk_server_state", 60)
+
+
 def test_a_restore_that_is_not_clear_is_refused(cluster: Cluster, saved: Path) -> None:
     said = " ".join(cluster.playbook(RESTORE, succeeds=False).split())
     assert "mesos_restore_from is not set" in said

@@ -56,7 +56,8 @@ def project(name: str, **more: t.Any) -> t.Any:
 
 def cloud_with(is_dry: bool = False, **kept: list[t.Any]) -> tuple[Cloud, Api]:
     api = Api(**{"roles": [ADMIN, MEMBER], "users": [ADA, EVE], "services": [thing(name="nova", type="compute")], **kept})
-    return Cloud(types.SimpleNamespace(identity=api, compute=api, network=api, image=api), types.SimpleNamespace(identity=api), is_dry), api
+    sdk = types.SimpleNamespace(identity=api, compute=api, network=api, image=api, current_project_id="administrators")
+    return Cloud(sdk, types.SimpleNamespace(identity=api), is_dry), api
 
 
 def assignment(user: t.Any, role: t.Any) -> t.Any:
@@ -190,13 +191,29 @@ def test_an_image_is_what_its_digest_says(tmp_path: Path) -> None:
         servers.images(cloud, [{"name": "i", "path": str(file), "sha256": "0" * 64}])
     servers.images(cloud, [{"name": "i", "path": str(file), "sha256": digest}])
     assert api.named() == ["create_image"]
-    former = thing(name="i", status="active", properties={servers.SHA256: "1" * 64})
+    former = thing(name="i", status="active", owner="administrators", properties={servers.SHA256: "1" * 64})
     cloud, api = cloud_with(images=[former])
     servers.images(cloud, [{"name": "i", "path": str(file), "sha256": digest}])
     assert api.named() == ["create_image", "delete_image"]
-    cloud, api = cloud_with(images=[thing(name="i", status="active", properties={servers.SHA256: digest})])
+    cloud, api = cloud_with(images=[thing(name="i", status="active", owner="administrators", properties={servers.SHA256: digest})])
     servers.images(cloud, [{"name": "i", "path": "/gone", "sha256": digest}])
     assert api.calls == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "more"), [("physics", {"image_type": "snapshot"}), ("physics", {}), ("administrators", {"image_type": "snapshot"})]
+)
+def test_a_snapshot_with_the_name_of_an_image_is_neither_the_image_nor_a_former_one(
+    tmp_path: Path, owner: str, more: dict[str, str]
+) -> None:
+    """Nova gives a snapshot the properties of its server's image."""
+    file = tmp_path / "image"
+    file.write_bytes(b"content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    for has in (digest, "1" * 64):
+        cloud, api = cloud_with(images=[thing(name="i", status="active", owner=owner, properties={servers.SHA256: has, **more})])
+        servers.images(cloud, [{"name": "i", "path": str(file), "sha256": digest}])
+        assert api.named() == ["create_image"]
 
 
 def test_a_network_with_other_addresses_is_refused() -> None:

@@ -4,7 +4,8 @@
 
 Keys of the cluster: nodes and pods, objects; ends, after how many lists of pods one of this name is gone; evictions, by a pod's
 name what the API answers, one after the other, empty for yes; fates, by a node's name the status of the pods that are made for it,
-and what they print; broken, words of a command and what the API says instead of an answer.
+and what they print; broken, words of a command and what the API says instead of an answer; meanwhile, what another program changes
+of a node after it was read, one after the other.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ def answer(cluster, words, given):
     if words[:2] == ["get", "node"]:
         node = of_name(nodes, words[2])
         print(json.dumps(node) if node else "")
+        if cluster.get("meanwhile"):
+            version = int(node["metadata"].get("resourceVersion", "1")) + 1
+            node.update(merged(merged(node, cluster["meanwhile"].pop(0)), {"metadata": {"resourceVersion": str(version)}}))
     elif words[:2] == ["get", "nodes"]:
         cluster["asked"] = cluster.get("asked", 0) + 1
         say(nodes if cluster["asked"] > cluster.get("slow", 0) else [{"metadata": node["metadata"], "status": {}} for node in nodes])
@@ -60,6 +64,9 @@ def answer(cluster, words, given):
         )
     elif words[:2] == ["patch", "node"]:
         node = of_name(nodes, words[2])
+        version = json.loads(words[words.index("--patch") + 1])["metadata"].get("resourceVersion")
+        if version not in (None, node["metadata"].get("resourceVersion")):
+            sys.exit(f'Error from server (Conflict): Operation cannot be fulfilled on nodes "{words[2]}": the object has been modified')
         node.update(merged(node, json.loads(words[words.index("--patch") + 1])))
     elif words[:2] == ["create", "--raw"]:
         name = words[2].split("/")[-2]

@@ -33,8 +33,9 @@ def hold(run, kubectl, monkeypatch):
     """
     monkeypatch.setattr(kubernetes_node_hold, "POLL", 0.01)
 
-    def run_module(nodes, there=(), state="held", evictions=None, ends=None, broken=None, **options):
+    def run_module(nodes, there=(), state="held", evictions=None, ends=None, broken=None, meanwhile=(), **options):
         given = {"nodes": nodes, "pods": list(there), "evictions": evictions or {}, "ends": ends or {}, "broken": broken or {}}
+        given["meanwhile"] = list(meanwhile)
         kubectl.cluster = given
         reason = {"reason": "gpu_hold: test"} if state == "held" else {}
         result = run(kubernetes_node_hold, **{"name": "gpu1", "state": state, **reason, **options})
@@ -280,3 +281,21 @@ def test_gpu_hold_gives_a_node_back_that_is_not_ready(hold):
     one["status"] = {"conditions": [{"type": "Ready", "status": "Unknown"}]}
     result = hold([one], state="released", unfit="t4 is missing")
     assert (result["changed"], result["away"], result["left"]) == (True, False, "")
+
+
+def versioned(one):
+    one["metadata"]["resourceVersion"] = "1"
+    return one
+
+
+def test_a_node_that_is_drained_while_it_is_released_stays_cordoned(hold):
+    """Both read the node before either writes it."""
+    other = {"metadata": {"annotations": {DRAINED: "new fan"}}, "spec": {"unschedulable": True}}
+    result = hold([versioned(node(away=True, held="gpu_hold: test"))], state="released", meanwhile=[other])
+    assert (result["changed"], result["away"]) == (True, True)
+    assert result["notes"] == {"site/rack": "7", DRAINED: "new fan"}
+
+
+def test_a_node_that_changes_all_the_time_is_an_error(hold):
+    result = hold([versioned(node())], meanwhile=[{"metadata": {"labels": {"n": str(n)}}} for n in range(20)])
+    assert result["failed"] and "the object has been modified" in result["msg"] and not result["away"]

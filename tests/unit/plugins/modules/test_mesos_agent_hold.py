@@ -10,7 +10,7 @@ import json
 import threading
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import api
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents, api
 from ansible_collections.deephdc.accelerators.plugins.modules import mesos_agent_hold, mesos_offers
 
 REASON = "gpu_hold: nvidia_driver"
@@ -292,3 +292,27 @@ def test_offers_are_compared(run, cluster, credentials, monkeypatch):
     closed = run(mesos_offers, expected=[{"host": "gpu1", "name": "gpu1", "gpus": 2}], **options)
     assert closed["offered"] == ["gpu1: 2 GPUs of 2, 0 in use, closed to new tasks"]
     assert run(mesos_offers, expected=[], **options)["offered"] == []
+
+
+@pytest.mark.parametrize(
+    ("known", "has_processes", "sentence"),
+    [
+        ({"slaves": []}, False, ""),
+        ({"slaves": []}, True, "The masters have no agent of gpu1, but processes of tasks run there"),
+        ({"slaves": [], "recovered_slaves": [{"hostname": "gpu1", "port": 5051}]}, False, "has not registered with the present leader"),
+        ({"slaves": [], "recovered_slaves": [{"hostname": "gpu2", "port": 5051}]}, False, ""),
+        ({"slaves": [{"hostname": "gpu1", "port": 5051, "active": True}]}, True, ""),
+    ],
+)
+def test_an_agent_that_is_not_listed_has_no_tasks_only_if_none_runs(known, has_processes, sentence):
+    """Masters list neither an agent that was silent for long nor one that has not registered with a new leader."""
+    found = agents.missing(known, "gpu1", 5051, has_processes)
+    assert sentence in found and bool(sentence) == bool(found)
+
+
+def test_a_hold_fails_where_tasks_run_that_the_masters_do_not_know(hold, cluster):
+    cluster.slaves = []
+    assert hold()["known"] is False
+    result = hold(has_processes=True)
+    assert result["failed"] and "processes of tasks run there" in result["msg"] and cluster.calls == []
+    assert hold(has_processes=True, state="released")["known"] is False

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack import compute_hold
 from ansible_collections.deephdc.accelerators.plugins.modules import openstack_compute_hold
 
 REASON = "gpu_hold: nvidia_driver"
@@ -277,3 +278,21 @@ def test_stopped_servers_are_there_too(hold, cloud):
     cloud.run(2, state=4)
     assert [server["id"] for server in hold(servers="present")["servers"]] == ["i1", "i2"]
     assert hold(servers="none")["servers"] == []
+
+
+@pytest.mark.parametrize(
+    ("known", "is_waited_for"),
+    [
+        ({"OS-EXT-STS:power_state": 1}, True),
+        ({"OS-EXT-STS:power_state": 3}, True),
+        ({"OS-EXT-STS:power_state": 4}, False),
+        ({"OS-EXT-STS:power_state": 6}, False),
+        ({"OS-EXT-STS:power_state": 4, "OS-EXT-STS:task_state": "powering-on"}, True),
+        ({"OS-EXT-STS:power_state": 0, "OS-SRV-USG:launched_at": "2026-11-26T08:00:00"}, True),
+        ({"OS-EXT-STS:power_state": 0, "OS-SRV-USG:launched_at": "2026-11-26T08:00:00", "OS-EXT-STS:vm_state": "stopped"}, False),
+        ({"OS-EXT-STS:power_state": 0, "OS-SRV-USG:launched_at": None, "OS-EXT-STS:vm_state": "error"}, False),
+    ],
+)
+def test_a_server_is_waited_for_unless_it_is_known_to_be_stopped(known, is_waited_for):
+    """A busy LXD does not say for a moment what a server does."""
+    assert compute_hold.may_run(known) == is_waited_for

@@ -88,6 +88,7 @@ def test_what_a_site_gives_is_enough() -> None:
         ({"settings": {"debug": True}}, "must be a dictionary of sections"),
         ({"settings": {"[DEFAULT]": {"debug": True}}}, "give its name without brackets"),
         ({"settings": {"DEFAULT": {"debug": "true\n[lxd]"}}}, "has no usable 'debug' in DEFAULT"),
+        ({"settings": {"DEFAULT": {"host": "gpu1.site.org"}}}, "sets host in DEFAULT: leave it out"),
         ({"settings": {"DEFAULT": {"my ip": "1"}}}, "has no usable 'my ip' in DEFAULT"),
     ],
 )
