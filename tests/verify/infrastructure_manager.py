@@ -181,12 +181,14 @@ class Manager:
         properties: Mapping[str, Mapping[str, Any]] | None = None,
         kinds: Mapping[str, str] | None = None,
         application: Mapping[str, Any] | None = None,
+        gpu_images: Sequence[str] = (),
     ) -> Path:
         """A template as a user fills it in, with images of this cloud, and types and artifacts of the working tree.
 
         :param properties: further properties of nodes, which no input sets.
         :param kinds: other types of nodes.
         :param application: properties of the node of DEEPaaS, which is that of its template, on this cluster.
+        :param gpu_images: further nodes whose machines have GPUs, beside those whose names begin with gpu_.
         """
         types = (ROOT / "tosca/types/deephdc.yaml").read_text(encoding="utf-8")
         path = self.folder / "types.yaml"
@@ -205,7 +207,7 @@ class Manager:
             topology["inputs"][key]["default"] = value
         for node, one in topology["node_templates"].items():
             if one["type"] == "tosca.nodes.indigo.Compute":
-                image = self.images["gpu-image" if node.startswith("gpu_") else "image"]
+                image = self.images["gpu-image" if node.startswith("gpu_") or node in gpu_images else "image"]
                 one["capabilities"]["os"]["properties"]["image"] = f"docker://{image}"
             one.setdefault("properties", {}).update((properties or {}).get(node, {}))
             one["type"] = (kinds or {}).get(node, one["type"])
