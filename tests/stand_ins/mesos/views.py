@@ -157,7 +157,7 @@ def state(cluster: Cluster, principal: str | None, values: dict[str, str], leade
         "flags": flags,
         "activated_slaves": float(sum(agent.active and not agent.deactivated for agent in cluster.agents.values())),
         "deactivated_slaves": float(sum(agent.deactivated for agent in cluster.agents.values())),
-        "slaves": [slave(cluster, agent) for agent in cluster.agents.values()],
+        "slaves": [slave(cluster, agent) for agent in cluster.listed()],
         "frameworks": frameworks(cluster, principal),
         "completed_frameworks": [],
         "unregistered_frameworks": [],
@@ -168,7 +168,7 @@ def operator(
     cluster: Cluster, principal: str | None, kind: str, values: dict[str, str], now: float, started: float
 ) -> dict[str, Any] | None:
     """The answer of a GET call; None if the call is not known."""
-    listed = list(cluster.agents.values())
+    listed = cluster.listed()
     answers: dict[str, Any] = {
         "GET_HEALTH": {"healthy": True},
         "GET_VERSION": {"version_info": VERSION},

@@ -264,6 +264,23 @@ def test_of_an_agent_that_has_not_come_back_nothing_is_said(parts):
     assert [event["update"]["status"]["task_id"]["value"] for event in framework.events] == ["t2"]
 
 
+def test_a_silent_agent_is_not_listed_and_one_of_a_former_leader_is_recovered(parts):
+    cluster, saved = cluster_of(parts)
+    first = {"info": info(), "tasks": []}
+    identity = cluster.report("agents", first)["id"]
+    assert [agent.id for agent in cluster.listed()] == [identity]
+    cluster.agents[identity].seen -= 1000
+    cluster.allocate()
+    assert cluster.listed() == [] and saved[-1]["agents"][identity]["unreachable"]
+    cluster.report("agents", {**first, "id": identity})
+    assert [agent.id for agent in cluster.listed()] == [identity]
+    later, _saved = cluster_of(parts)
+    later.registry = saved[-1]
+    assert later.recovered() == [{"id": identity, "hostname": "gpu1", "port": 5051}]
+    later.report("agents", {**first, "id": identity})
+    assert later.recovered() == []
+
+
 def app(parts, former=None, **body):
     return parts.apps.complete({"id": "/a", "cmd": "true", **body}, former, {10000}, 10000, 10010, True)
 
