@@ -38,12 +38,12 @@ def missing(answer: Mapping[str, Any], name: str, port: int, has_processes: bool
     if agent_of({"slaves": answer.get("recovered_slaves")}, name, port) is not None:
         return (
             "The agent of {0} has not registered with the present leader of the masters, which does not know its tasks yet: "
-            "wait a minute, or start mesos-agent there, then run again."
+            "start mesos-agent there, or wait until the masters give it up (agent_reregister_timeout, 10 minutes), then run again."
         ).format(name)
     if has_processes:
         return (
             "The masters have no agent of {0}, but processes of tasks run there: start mesos-agent there, wait until the masters "
-            "have it, then run again."
+            "have it, then run again. If it can't start, end those processes: they are in the control groups /sys/fs/cgroup/*/mesos."
         ).format(name)
     return ""
 
