@@ -104,7 +104,7 @@ ROOT = "/"
 
 GRUB_DEFAULTS = "etc/default/grub"
 GRUB_DROPINS = "etc/default/grub.d"
-MENU_IS_OLD = "# The menu of GRUB has not been regenerated yet.\n"
+MENU_IS_OLD = "# The menu has not been made anew yet.\n"
 GRUB_MENU = "boot/grub/grub.cfg"
 KERNEL_CMDLINE = "etc/kernel/cmdline"
 # What kernel-install takes where the file above is missing; where this one is too, the running kernel's arguments.

@@ -200,9 +200,9 @@ AREAS = {
     documentation: 0,
     documents: 0,
     release_notes: 0,
-    comments: 9,
-    docstrings: 0,
-    messages: 18,
+    comments: 11,
+    docstrings: 2,
+    messages: 20,
 }
 
 

@@ -349,9 +349,9 @@ def _template(template: Mapping[str, Any], offers: Mapping[str, Sequence[Acceler
     if not requests:
         there = sorted({type_of(device) for offered in offers.values() for device in offered})
         errors.append(
-            "The template {} asks for {}, but no host of opennebula_hosts passes one through ({}): correct "
+            "The template {} asks for {}, but no host of opennebula_hosts passes one through; there {}: correct "
             "opennebula_pci_templates, or bind the device to vfio-pci.".format(
-                name, wanted, "they pass through " + ", ".join(there) if there else "they pass through no device"
+                name, wanted, "is " + ", ".join(there) if there else "is none"
             )
         )
         return None

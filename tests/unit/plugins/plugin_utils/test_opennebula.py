@@ -265,7 +265,7 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("template", "sentence"),
         [
-            ({"type": "h100"}, "no host of opennebula_hosts passes one through (they pass through a100, t4)"),
+            ({"type": "h100"}, "no host of opennebula_hosts passes one through; there is a100, t4"),
             ({"type": "a100", "count": 3}, "asks for 3 of a100, but no host has more than 2"),
         ],
     )
