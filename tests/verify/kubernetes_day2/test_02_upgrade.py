@@ -16,6 +16,12 @@ import pytest
 from kubernetes_site import PLAYBOOK, Site, recap
 from kubernetes_versions import IMAGES, NEW, OLD, asked, container, hosts, kubelets, variables, version
 
+OWNS = (
+    "roles/kubernetes_packages/tasks/upgrade.yml",
+    "roles/kubernetes_upgrade/tasks/back.yml",
+    "roles/kubernetes_upgrade/tasks/begin.yml",
+)
+
 UPGRADE = "playbooks/kubernetes_upgrade.yml"
 CTR = "ctr --namespace k8s.io images"
 

@@ -8,6 +8,8 @@ import pytest
 from local import Cluster
 from mesos_site import MASTERS, agent, all_there, app, ask, leader, start, state, tasks, until
 
+OWNS = ("tests/stand_ins/mesos/keeper.py",)
+
 pytestmark = pytest.mark.usefixtures("clean")
 
 

@@ -11,6 +11,11 @@ import pytest
 from local import Cluster, changed
 from mesos_site import agent, all_there
 
+OWNS = (
+    "roles/mesos_agent/tasks/mark.yml",
+    "roles/mesos_cluster/tasks/programs.yml",
+)
+
 PLAYBOOK = "playbooks/mesos.yml"
 pytestmark = pytest.mark.usefixtures("clean")
 

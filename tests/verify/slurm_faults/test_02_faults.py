@@ -9,6 +9,12 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
+OWNS = (
+    "roles/munge/tasks/verify.yml",
+    "plugins/modules/munge_trust.py",
+    "tests/verify/slurm_faults/hanging.yml",
+)
+
 SITE = "playbooks/slurm.yml"
 
 

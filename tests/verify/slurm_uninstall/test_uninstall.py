@@ -11,6 +11,14 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, submit, tell
 
+OWNS = (
+    "playbooks/slurm_uninstall.yml",
+    "roles/slurm_uninstall",
+    "roles/munge/tasks/remove.yml",
+    "extensions/molecule/slurm_uninstall",
+    "tests/verify/slurm_uninstall/list_of_host",
+)
+
 PLAYBOOK = "playbooks/slurm_uninstall.yml"
 SITE = "playbooks/slurm.yml"
 HOSTS = ("head", "login", "gpu1")
