@@ -13,6 +13,8 @@ import pytest
 from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, Site, recap
 
 OWNS = (
+    "roles/containerd/tasks/main.yml",
+    "roles/kubernetes_cluster/tasks/deliver.yml",
     "roles/kubernetes_node/files",
     "roles/kubernetes_node/meta/manager.yml",
     "roles/kubernetes_node/tasks/health.yml",

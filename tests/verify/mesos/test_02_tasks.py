@@ -22,8 +22,10 @@ OWNS = (
     "plugins/plugin_utils/_mesos/marathon.py",
     "tests/data/mesos/chronos.yml",
     "tests/data/mesos/marathon.yml",
+    "tests/stand_ins/mesos/apps.py",
     "tests/stand_ins/mesos/chronos.py",
     "tests/stand_ins/mesos/jobs.py",
+    "tests/stand_ins/mesos/resources.py",
     "tests/stand_ins/mesos/tasks.py",
     "tests/verify/mesos_site.py",
 )

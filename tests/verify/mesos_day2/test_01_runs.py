@@ -11,10 +11,7 @@ import pytest
 from local import Cluster, changed
 from mesos_site import agent, all_there
 
-OWNS = (
-    "roles/mesos_agent/tasks/mark.yml",
-    "roles/mesos_cluster/tasks/programs.yml",
-)
+OWNS = ("roles/mesos_cluster/tasks/main.yml",)
 
 PLAYBOOK = "playbooks/mesos.yml"
 pytestmark = pytest.mark.usefixtures("clean")

@@ -11,7 +11,7 @@ from local import Cluster
 from oidc_site import API, OPAQUE, Answer, client_secret, curl, made_token, program_token, records, user_token
 
 OWNS = (
-    "roles/oidc_proxy/files",
+    "roles/oidc_proxy/files/jwt_times.lua",
     "plugins/plugin_utils/_oidc/conf.py",
     "tests/attacks/login.py",
     "tests/verify/oidc_site.py",

@@ -16,8 +16,10 @@ from local import Cluster, changed
 from oidc_site import API, TRUST, curl, made_token, on_idp, program_token
 
 OWNS = (
+    "roles/oidc_proxy/files/test_configuration.sh",
     "roles/oidc_proxy/tasks/acme.yml",
     "roles/oidc_proxy/tasks/check.yml",
+    "roles/oidc_proxy/tasks/configure.yml",
     "roles/oidc_proxy/tasks/plan.yml",
     "roles/oidc_proxy/tasks/service.yml",
     "roles/oidc_proxy/templates",

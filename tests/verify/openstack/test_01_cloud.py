@@ -13,9 +13,10 @@ from local import ROOT, Cluster, changed
 from openstack_users import Account
 
 OWNS = (
+    "roles/openstack_cloud/tasks/check.yml",
+    "roles/openstack_cloud/tasks/deliver.yml",
     "roles/openstack_database",
     "roles/openstack_messaging",
-    "roles/openstack_cloud/tasks/check.yml",
     "plugins/module_utils/_openstack/identity.py",
     "plugins/module_utils/_openstack/limits.py",
     "plugins/modules/openstack_objects.py",

@@ -21,6 +21,11 @@ from openstack_users import Account
 OWNS = (
     "playbooks/nova_lxd.yml",
     "roles/nova_lxd/files",
+    "roles/nova_lxd/files/nova_lxd/client.py",
+    "roles/nova_lxd/files/nova_lxd/devices.py",
+    "roles/nova_lxd/files/nova_lxd/errors.py",
+    "roles/nova_lxd/files/nova_lxd/images.py",
+    "roles/nova_lxd/files/nova_lxd/instances.py",
     "roles/nova_lxd/meta/manager.yml",
     "roles/nova_lxd/tasks/admin.yml",
     "roles/nova_lxd/tasks/gpus.yml",

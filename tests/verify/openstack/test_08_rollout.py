@@ -16,6 +16,7 @@ from openstack_users import Account, administrator
 OWNS = (
     "roles/openstack_cloud/tasks/secrets.yml",
     "roles/openstack_control_plane/tasks/check.yml",
+    "roles/openstack_control_plane/tasks/service.yml",
     "plugins/modules/openstack_secrets.py",
 )
 

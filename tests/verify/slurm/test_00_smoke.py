@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 OWNS = (
-    "playbooks/slurm.yml",
     "playbooks/gpu_simulator.yml",
+    "playbooks/slurm.yml",
     "roles/gpu_simulator",
     "roles/munge",
     "roles/slurm_cluster",
@@ -29,9 +29,9 @@ OWNS = (
     "extensions/molecule/config.yml",
     "extensions/molecule/default",
     "extensions/molecule/slurm",
-    "images",
     "inventories/bare_metal",
     "inventories/local",
+    "images",
     "meta",
     "ansible.cfg",
     "constraints.txt",

@@ -18,6 +18,7 @@ from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 OWNS = (
     "playbooks/site_check.yml",
     "roles/site_check",
+    "roles/slurm_cluster/tasks/deliver.yml",
     "roles/slurm_cluster/tasks/nodes.yml",
     "roles/slurm_cluster/tasks/plan.yml",
     "roles/slurm_cluster/tasks/read_hosts.yml",
@@ -31,6 +32,7 @@ OWNS = (
     "plugins/modules/unit_fresh.py",
     "plugins/plugin_utils/_slurm/controllers.py",
     "plugins/plugin_utils/_slurm/inventory.py",
+    "plugins/plugin_utils/_slurm/plan.py",
     "extensions/molecule/slurm/inventory/added_node.yml",
     "tests/data/other_variables",
 )

@@ -8,8 +8,8 @@ import pytest
 from local import Cluster
 
 OWNS = (
-    "extensions/molecule/slurm_day2",
     "plugins/module_utils/_slurm/releases.py",
+    "extensions/molecule/slurm_day2",
 )
 
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")

@@ -5,10 +5,7 @@ from __future__ import annotations
 from local import Cluster, changed
 from slurm_jobs import ended, look, submit
 
-OWNS = (
-    "roles/slurm_cluster/tasks/deliver.yml",
-    "extensions/molecule/slurm_faults",
-)
+OWNS = ("extensions/molecule/slurm_faults",)
 
 SITE = "playbooks/slurm.yml"
 

@@ -13,8 +13,8 @@ from slurm_jobs import UNTIL_TOLD, submit, tell
 
 OWNS = (
     "playbooks/slurm_uninstall.yml",
-    "roles/slurm_uninstall",
     "roles/munge/tasks/remove.yml",
+    "roles/slurm_uninstall",
     "extensions/molecule/slurm_uninstall",
     "tests/verify/slurm_uninstall/list_of_host",
 )

@@ -19,9 +19,9 @@ from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
 
 OWNS = (
     "playbooks/slurm_upgrade.yml",
-    "roles/slurm_upgrade",
     "roles/slurm_packages/tasks/target.yml",
     "roles/slurm_packages/templates",
+    "roles/slurm_upgrade",
     "plugins/filter/slurm_upgrade.py",
     "plugins/module_utils/_host/dpkg.py",
     "plugins/module_utils/_slurm/packages.py",
