@@ -12,6 +12,7 @@ from local import Cluster, changed
 
 OWNS = (
     "roles/nvidia_driver",
+    "roles/nvidia_driver/tasks/run.yml",
     "plugins/filter/nvidia_driver.py",
     "plugins/module_utils/_host/apt_*.py",
     "plugins/module_utils/_host/dkms.py",

@@ -10,7 +10,7 @@ OWNS = (
     "roles/nvidia_driver/tasks/mig*.yml",
     "roles/nvidia_driver/templates",
     "plugins/module_utils/_gpu/bounded_command.py",
-    "plugins/module_utils/_gpu/nvidia*.py",
+    "plugins/module_utils/_gpu/nvidia.py",
     "plugins/module_utils/_gpu/nvidia_smi.py",
     "plugins/module_utils/_host/durable_file.py",
     "plugins/module_utils/_nvidia_driver/mig.py",

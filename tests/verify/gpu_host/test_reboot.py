@@ -14,8 +14,10 @@ from local import Cluster, changed
 
 OWNS = (
     "roles/nvidia_driver/tasks/back.yml",
+    "roles/nvidia_driver/tasks/divide.yml",
     "roles/nvidia_driver/tasks/finish.yml",
     "roles/nvidia_driver/tasks/reboot.yml",
+    "roles/nvidia_driver/tasks/run.yml",
     "roles/nvidia_driver/tasks/used.yml",
     "plugins/modules/gpu_hold_info.py",
     "plugins/modules/gpu_users_info.py",

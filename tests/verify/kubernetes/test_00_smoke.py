@@ -11,8 +11,6 @@ OWNS = (
     "roles/kubernetes_packages",
     "plugins/filter/kubernetes.py",
     "plugins/module_utils/_kubernetes/kubectl.py",
-    "plugins/modules/kubernetes_gpu_probe.py",
-    "plugins/modules/kubernetes_offers.py",
     "plugins/plugin_utils/_kubernetes",
     "extensions/molecule/kubernetes",
     "inventories/local_kubernetes",

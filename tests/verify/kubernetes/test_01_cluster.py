@@ -9,6 +9,7 @@ from kubernetes_site import TRY, Site
 
 OWNS = (
     "roles/kubernetes_node/tasks/network.yml",
+    "plugins/modules/kubernetes_gpu_probe.py",
     "plugins/plugin_utils/_kubernetes/device_plugin.py",
     "plugins/plugin_utils/_kubernetes/manifests.py",
     "tests/verify/kubernetes/conftest.py",

@@ -23,6 +23,7 @@ OWNS = (
     "roles/kubernetes_node/tasks/kubelet.yml",
     "roles/kubernetes_node/tasks/release.yml",
     "roles/kubernetes_node/templates",
+    "roles/kubernetes_node/vars/main.yml",
     "plugins/module_utils/_kubernetes/lost.py",
     "plugins/module_utils/_kubernetes/pods.py",
     "plugins/modules/kubernetes_node_hold.py",

@@ -16,6 +16,7 @@ OWNS = (
     "roles/kubernetes_operations/tasks/host.yml",
     "roles/kubernetes_operations/tasks/packages.yml",
     "roles/kubernetes_operations/tasks/remove_cluster*.yml",
+    "roles/kubernetes_packages/tasks/before.yml",
     "extensions/molecule/kubernetes_day2",
     "tests/verify/kubernetes_day2/conftest.py",
 )

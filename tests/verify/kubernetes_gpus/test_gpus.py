@@ -19,6 +19,7 @@ OWNS = (
     "roles/kubernetes_cluster/tasks/gpus*.yml",
     "roles/kubernetes_node/tasks/gpus.yml",
     "plugins/modules/kubernetes_gpu_pods_info.py",
+    "plugins/modules/kubernetes_offers.py",
     "plugins/plugin_utils/_kubernetes/dra.py",
     "plugins/plugin_utils/_kubernetes/gpu_modes.py",
     "plugins/plugin_utils/_kubernetes/sharing.py",

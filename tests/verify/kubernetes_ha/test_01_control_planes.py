@@ -21,6 +21,7 @@ from kubernetes_site import KUBECTL, PLAYBOOK, Site, recap
 from kubernetes_versions import IMAGES, NEW, OLD, asked, container, kubelets, variables, version
 
 OWNS = (
+    "roles/kubernetes_cluster/tasks/control_plane.yml",
     "roles/kubernetes_control_plane/tasks/join.yml",
     "roles/kubernetes_node/tasks/balancer.yml",
     "plugins/plugin_utils/_kubernetes/control_plane.py",

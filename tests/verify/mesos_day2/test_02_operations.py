@@ -24,6 +24,7 @@ OWNS = (
     "roles/mesos_agent/tasks/mark.yml",
     "roles/mesos_agent/tasks/processes.yml",
     "roles/mesos_agent/tasks/re*.yml",
+    "roles/mesos_agent/vars/main.yml",
     "roles/mesos_operations",
     "plugins/filter/mesos_operations.py",
     "plugins/module_utils/_mesos/agents.py",

@@ -19,6 +19,7 @@ OWNS = (
     "roles/opennebula_host/tasks/front.yml",
     "roles/opennebula_host/tasks/hold.yml",
     "roles/opennebula_host/tasks/release.yml",
+    "roles/opennebula_host/vars/main.yml",
     "plugins/filter/gpu_hold.py",
     "plugins/modules/opennebula_host_hold.py",
     "plugins/plugin_utils/_gpu_hold.py",

@@ -10,7 +10,11 @@ import json
 import pytest
 from opennebula_site import OFFERED, SKIP, recap
 
-OWNS = ("plugins/plugin_utils/_allotment.py",)
+OWNS = (
+    "plugins/plugin_utils/_allotment.py",
+    "plugins/plugin_utils/_opennebula/manager.py",
+    "plugins/plugin_utils/_slurm/manager.py",
+)
 
 # The devices of kvm1 as the simulator numbers them; SLURM gets the A100 that is not bound to vfio-pci.
 MINE = "0000:02:00.0"

@@ -17,6 +17,7 @@ OWNS = (
     "roles/openstack_cloud/tasks/secrets.yml",
     "roles/openstack_control_plane/tasks/check.yml",
     "roles/openstack_control_plane/tasks/service.yml",
+    "plugins/modules/front_certificate.py",
     "plugins/modules/openstack_secrets.py",
 )
 

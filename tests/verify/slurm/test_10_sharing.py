@@ -17,6 +17,7 @@ OWNS = (
     "roles/slurm_node/files",
     "roles/slurm_node/tasks/programs.yml",
     "roles/slurm_node/templates/gpu_devices.j2",
+    "plugins/module_utils/_gpu/nvidia.py",
     "plugins/module_utils/_gpu/nvidia_smi.py",
     "plugins/plugin_utils/_slurm/sharing.py",
     "extensions/molecule/slurm/inventory/sharing.yml",

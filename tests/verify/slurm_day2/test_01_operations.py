@@ -24,6 +24,7 @@ OWNS = (
     "roles/slurm_node/tasks/controller.yml",
     "roles/slurm_node/tasks/hold.yml",
     "roles/slurm_node/tasks/re*.yml",
+    "roles/slurm_node/vars/main.yml",
     "roles/slurm_operations",
     "plugins/filter/slurm_operations.py",
     "plugins/module_utils/_slurm/nodes.py",

@@ -20,6 +20,7 @@ OWNS = (
     "plugins/module_utils/_slurm/database.py",
     "plugins/module_utils/_slurm/restored_state.py",
     "plugins/modules/slurm_backup.py",
+    "plugins/modules/slurm_database_info.py",
     "plugins/modules/slurm_restore.py",
     "tests/verify/slurm_day2/backups.yml",
 )

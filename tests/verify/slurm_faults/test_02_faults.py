@@ -10,6 +10,7 @@ from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
 OWNS = (
+    "playbooks/slurm.yml",
     "roles/munge/tasks/verify.yml",
     "plugins/modules/munge_trust.py",
     "tests/verify/slurm_faults/hanging.yml",

@@ -5,7 +5,11 @@ from __future__ import annotations
 from local import Cluster, changed
 from slurm_jobs import ended, look, submit
 
-OWNS = ("extensions/molecule/slurm_faults",)
+OWNS = (
+    "plugins/module_utils/_slurm/state.py",
+    "plugins/modules/slurm_record_info.py",
+    "extensions/molecule/slurm_faults",
+)
 
 SITE = "playbooks/slurm.yml"
 

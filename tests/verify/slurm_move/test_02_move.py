@@ -15,6 +15,7 @@ from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 OWNS = (
     "playbooks/slurm_move_controller.yml",
     "roles/slurm_backup/tasks/move*.yml",
+    "plugins/plugin_utils/_slurm/controllers.py",
 )
 
 SITE = "playbooks/slurm.yml"

@@ -14,6 +14,7 @@ from slurm_jobs import UNTIL_TOLD, submit, tell
 OWNS = (
     "playbooks/slurm_uninstall.yml",
     "roles/munge/tasks/remove.yml",
+    "roles/slurm_packages/tasks/main.yml",
     "roles/slurm_uninstall",
     "extensions/molecule/slurm_uninstall",
     "tests/verify/slurm_uninstall/list_of_host",

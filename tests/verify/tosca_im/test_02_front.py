@@ -12,6 +12,7 @@ from local import Cluster
 OWNS = (
     "extensions/molecule/tosca_im",
     "tosca/templates/slurm_gateway.yaml",
+    "tosca/types",
     "tests/stand_ins/im_cloud.py",
     "tests/stand_ins/micromamba",
     "tests/tosca/requirements-front.txt",

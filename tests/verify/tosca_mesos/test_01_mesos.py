@@ -21,6 +21,7 @@ OWNS = (
     "roles/deepaas/templates/marathon.yml.j2",
     "roles/tosca_site/files/tosca_certificates.py",
     "roles/tosca_site/tasks/certificates.yml",
+    "tosca/artifacts/deepaas.yml",
     "tosca/artifacts/mesos.yml",
     "tosca/templates/mesos_cluster.yaml",
 )

@@ -25,6 +25,7 @@ OWNS = (
     "plugins/plugin_utils/_tosca",
     "extensions/molecule/tosca_xopera",
     "tosca",
+    "tosca/types",
     "tests/tosca",
 )
 
