@@ -26,6 +26,7 @@ OWNS = (
     "plugins/plugin_utils/_filter.py",
     "plugins/plugin_utils/_own_variables.py",
     "plugins/plugin_utils/_slurm",
+    "plugins/plugin_utils/_slurm/manager.py",
     "extensions/molecule/config.yml",
     "extensions/molecule/default",
     "extensions/molecule/slurm",
