@@ -10,6 +10,11 @@ import pytest
 from local import Cluster
 from slurm_jobs import LOOK, OPEN, ended
 
+OWNS = (
+    "extensions/molecule/beside",
+    "inventories/with_others",
+)
+
 MEMBERS = ("head", "login", "gpu1", "gpu2")
 
 

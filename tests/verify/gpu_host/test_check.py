@@ -6,6 +6,13 @@ import subprocess
 
 from local import ROOT, Cluster
 
+OWNS = (
+    "roles/gpu_check",
+    "plugins/module_utils/_gpu_check",
+    "plugins/modules/gpu_open_info.py",
+    "tests/stand_ins/libcuda_computing.c",
+)
+
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 # A library that computes, and device files that can be opened.
 COMPUTING = """

@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 from local import Cluster, changed
 
+OWNS = (
+    "roles/nvidia_container_toolkit",
+    "plugins/filter/apt.py",
+    "plugins/modules/nvidia_container_engine.py",
+    "tests/stand_ins/nvidia_toolkit_package",
+)
+
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 TOOLKIT = ("--tags", "nvidia_container_toolkit")
 SPECIFIED = ("--tags", "validate", "--skip-tags", "gpu_check")

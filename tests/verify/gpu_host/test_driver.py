@@ -10,6 +10,19 @@ import time
 import pytest
 from local import Cluster, changed
 
+OWNS = (
+    "roles/nvidia_driver",
+    "roles/nvidia_driver/tasks/run.yml",
+    "plugins/filter/nvidia_driver.py",
+    "plugins/module_utils/_host/apt_*.py",
+    "plugins/module_utils/_host/dkms.py",
+    "plugins/module_utils/_nvidia_driver",
+    "plugins/modules/dkms_module.py",
+    "plugins/modules/nvidia_driver_facts.py",
+    "tests/data/dkms",
+    "tests/stand_ins/nvidia_repository.py",
+)
+
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 PACKAGE = "nvidia-kernel-open-dkms"
 # What changes the driver alone is not made longer by the role that follows.

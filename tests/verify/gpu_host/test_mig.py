@@ -4,6 +4,21 @@ from __future__ import annotations
 
 from local import Cluster, changed
 
+OWNS = (
+    "roles/nvidia_driver/tasks/divide.yml",
+    "roles/nvidia_driver/tasks/layouts.yml",
+    "roles/nvidia_driver/tasks/mig*.yml",
+    "roles/nvidia_driver/templates",
+    "plugins/module_utils/_gpu/bounded_command.py",
+    "plugins/module_utils/_gpu/nvidia.py",
+    "plugins/module_utils/_gpu/nvidia_smi.py",
+    "plugins/module_utils/_host/durable_file.py",
+    "plugins/module_utils/_nvidia_driver/mig.py",
+    "plugins/modules/nvidia_mig.py",
+    "tests/stand_ins/nvidia-smi-mig",
+    "tests/verify/gpu_host/conftest.py",
+)
+
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 UNIT = "deephdc-nvidia-mig.service"
 LAYOUT = [{"devices": ["0000:01:00.0"], "instances": {"1g.10gb": 1, "2g.20gb": 1, "3g.40gb": 1}}]

@@ -12,6 +12,20 @@ from pathlib import Path
 import pytest
 from local import Cluster, changed
 
+OWNS = (
+    "roles/nvidia_driver/tasks/back.yml",
+    "roles/nvidia_driver/tasks/divide.yml",
+    "roles/nvidia_driver/tasks/finish.yml",
+    "roles/nvidia_driver/tasks/reboot.yml",
+    "roles/nvidia_driver/tasks/run.yml",
+    "roles/nvidia_driver/tasks/used.yml",
+    "plugins/modules/gpu_hold_info.py",
+    "plugins/modules/gpu_users_info.py",
+    "tests/verify/gpu_host/hooks",
+    "tests/verify/gpu_host/modprobe",
+    "tests/verify/gpu_host/own_boots",
+)
+
 HERE = Path(__file__).parent
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 # Nothing answers behind the device files of simulated GPUs.

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from local import Cluster, changed
 
+OWNS = (
+    "roles/nvidia_driver/vars/debian.yml",
+    "extensions/molecule/gpu_host/inventory/distribution.yml",
+)
+
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 INVENTORIES = ("hosts.yml", "distribution.yml")
 LIMIT = ("--limit", "gpu2")

@@ -7,6 +7,15 @@ from __future__ import annotations
 import pytest
 from kubernetes_site import TRY, Site
 
+OWNS = (
+    "roles/kubernetes_node/tasks/network.yml",
+    "plugins/modules/kubernetes_gpu_probe.py",
+    "plugins/plugin_utils/_kubernetes/device_plugin.py",
+    "plugins/plugin_utils/_kubernetes/manifests.py",
+    "tests/verify/kubernetes/conftest.py",
+    "tests/verify/kubernetes_site.py",
+)
+
 
 def test_nodes_are_ready_and_tell_their_gpus(site: Site):
     offered = {}

@@ -12,6 +12,25 @@ import tempfile
 import pytest
 from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, Site, recap
 
+OWNS = (
+    "roles/containerd/tasks/main.yml",
+    "roles/kubernetes_cluster/tasks/deliver.yml",
+    "roles/kubernetes_node/files",
+    "roles/kubernetes_node/meta/manager.yml",
+    "roles/kubernetes_node/tasks/health.yml",
+    "roles/kubernetes_node/tasks/hold.yml",
+    "roles/kubernetes_node/tasks/join.yml",
+    "roles/kubernetes_node/tasks/kubelet.yml",
+    "roles/kubernetes_node/tasks/release.yml",
+    "roles/kubernetes_node/templates",
+    "roles/kubernetes_node/vars/main.yml",
+    "plugins/module_utils/_kubernetes/lost.py",
+    "plugins/module_utils/_kubernetes/pods.py",
+    "plugins/modules/kubernetes_node_hold.py",
+    "plugins/plugin_utils/_kubernetes/events.py",
+    "plugins/plugin_utils/_kubernetes/nodes.py",
+)
+
 LOST = "accelerators.deephdc.org/lost"
 HELD = "accelerators.deephdc.org/held"
 EVENTS = f"{KUBECTL} get events --namespace default -o jsonpath={{.items[*].reason}}"

@@ -23,6 +23,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from kubernetes_site import AUDIENCE, ISSUER, LOGIN, PLAYBOOK, VISITOR, Site, User, decoded, encoded, signed
 
+OWNS = (
+    "roles/kubernetes_cluster/files",
+    "roles/kubernetes_cluster/tasks/access.yml",
+    "roles/kubernetes_cluster/tasks/login.yml",
+    "roles/kubernetes_control_plane/tasks/authentication.yml",
+    "plugins/modules/kubernetes_authentication.py",
+    "plugins/plugin_utils/_kubernetes/access.py",
+    "extensions/molecule/kubernetes/iam.yml",
+)
+
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 FILES = "/etc/kubernetes/authn"
 PROGRAM = "/usr/local/libexec/deephdc/kubernetes_token"

@@ -17,6 +17,23 @@ import pytest
 from kubernetes_site import BUSYBOX, PLAYBOOK, Site
 from local import changed
 
+OWNS = (
+    "playbooks/kubernetes_drain.yml",
+    "playbooks/kubernetes_drift.yml",
+    "playbooks/kubernetes_information.yml",
+    "playbooks/kubernetes_remove_node.yml",
+    "playbooks/kubernetes_resume.yml",
+    "roles/kubernetes_control_plane/tasks/certificates.yml",
+    "roles/kubernetes_drift",
+    "roles/kubernetes_information",
+    "roles/kubernetes_operations",
+    "plugins/filter/kubernetes_operations.py",
+    "plugins/modules/kubernetes_static_pods.py",
+    "plugins/plugin_utils/_kubernetes/certificates.py",
+    "plugins/plugin_utils/_kubernetes/drift.py",
+    "plugins/plugin_utils/_kubernetes/operations.py",
+)
+
 DRAINED = "accelerators.deephdc.org/drained"
 DRAIN, RESUME, REMOVE = "playbooks/kubernetes_drain.yml", "playbooks/kubernetes_resume.yml", "playbooks/kubernetes_remove_node.yml"
 DRIFT, INFORMATION = "playbooks/kubernetes_drift.yml", "playbooks/kubernetes_information.yml"

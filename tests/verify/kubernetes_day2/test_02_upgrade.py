@@ -16,6 +16,13 @@ import pytest
 from kubernetes_site import PLAYBOOK, Site, recap
 from kubernetes_versions import IMAGES, NEW, OLD, asked, container, hosts, kubelets, variables, version
 
+OWNS = (
+    "roles/kubernetes_upgrade/tasks/back.yml",
+    "roles/kubernetes_upgrade/tasks/begin.yml",
+    "roles/kubernetes_upgrade/tasks/control_plane.yml",
+    "roles/kubernetes_upgrade/tasks/main.yml",
+)
+
 UPGRADE = "playbooks/kubernetes_upgrade.yml"
 CTR = "ctr --namespace k8s.io images"
 

@@ -13,6 +13,16 @@ import pytest
 from kubernetes_site import Site
 from kubernetes_versions import container, variables, version
 
+OWNS = (
+    "playbooks/kubernetes_backup.yml",
+    "playbooks/kubernetes_restore.yml",
+    "roles/kubernetes_backup",
+    "plugins/module_utils/_kubernetes/backup.py",
+    "plugins/module_utils/_kubernetes/etcd.py",
+    "plugins/modules/kubernetes_backup.py",
+    "plugins/modules/kubernetes_restore.py",
+)
+
 BACKUP, RESTORE = "playbooks/kubernetes_backup.yml", "playbooks/kubernetes_restore.yml"
 LOSE = "rm -rf /etc/kubernetes /var/lib/etcd/member /var/lib/deephdc /var/backups/kubernetes"
 

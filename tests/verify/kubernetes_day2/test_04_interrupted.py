@@ -15,6 +15,8 @@ from kubernetes_site import PLAYBOOK, Site, recap
 from kubernetes_versions import container, hosts, variables, version
 from local import changed
 
+OWNS = ("roles/kubernetes_cluster/tasks/main.yml",)
+
 REMOVE = "playbooks/kubernetes_remove_node.yml"
 RECORD = "cat /var/lib/deephdc/kubernetes_accelerators"
 ROUTES = "ip route show proto 137"

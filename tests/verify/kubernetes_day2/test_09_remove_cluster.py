@@ -10,6 +10,17 @@ import pytest
 from kubernetes_site import Site
 from local import changed
 
+OWNS = (
+    "playbooks/kubernetes_remove_cluster.yml",
+    "roles/kubernetes_operations/files",
+    "roles/kubernetes_operations/tasks/host.yml",
+    "roles/kubernetes_operations/tasks/packages.yml",
+    "roles/kubernetes_operations/tasks/remove_cluster*.yml",
+    "roles/kubernetes_packages/tasks/before.yml",
+    "extensions/molecule/kubernetes_day2",
+    "tests/verify/kubernetes_day2/conftest.py",
+)
+
 PLAYBOOK = "playbooks/kubernetes_remove_cluster.yml"
 NAME = "kubernetes"
 HOSTS = ("cp1", "gpu1", "gpu2")

@@ -15,6 +15,19 @@ import pytest
 from kubernetes_devices import DRIVER, device_of
 from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, TRY, Site, recap
 
+OWNS = (
+    "roles/kubernetes_cluster/tasks/gpus*.yml",
+    "roles/kubernetes_node/tasks/gpus.yml",
+    "plugins/modules/kubernetes_gpu_pods_info.py",
+    "plugins/modules/kubernetes_offers.py",
+    "plugins/plugin_utils/_kubernetes/dra.py",
+    "plugins/plugin_utils/_kubernetes/gpu_modes.py",
+    "plugins/plugin_utils/_kubernetes/sharing.py",
+    "tests/kubernetes/programs/gpu-dra",
+    "tests/kubernetes/stand_ins/gpu-dra.yml",
+    "tests/verify/kubernetes_devices.py",
+)
+
 SIMULATED = "/var/lib/gpu_simulator"
 DRA = {"kubernetes_cluster_gpus": "dra", "kubernetes_cluster_dra_manifests": DRIVER}
 WORKERS = ("gpu1", "gpu2")

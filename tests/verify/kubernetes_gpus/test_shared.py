@@ -15,6 +15,16 @@ import pytest
 from kubernetes_devices import DRIVER, device_of
 from kubernetes_site import PLAYBOOK, TRY, Site, recap
 
+OWNS = (
+    "roles/gpu_guard",
+    "roles/kubernetes_cluster/tasks/guards.yml",
+    "plugins/filter/gpu_guard.py",
+    "plugins/plugin_utils/_gpu_guard.py",
+    "plugins/plugin_utils/_kubernetes/shared_hosts.py",
+    "extensions/molecule/kubernetes_gpus",
+    "tests/verify/kubernetes_gpus/conftest.py",
+)
+
 pytestmark = pytest.mark.skipif(os.environ["LOCAL_RELEASE"] == "bookworm", reason="because a shared host needs dra, refused on Debian 12")
 SLURM = "playbooks/slurm.yml"
 # The devices of gpu1 as the simulator numbers them.

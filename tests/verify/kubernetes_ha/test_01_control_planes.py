@@ -20,6 +20,15 @@ import yaml
 from kubernetes_site import KUBECTL, PLAYBOOK, Site, recap
 from kubernetes_versions import IMAGES, NEW, OLD, asked, container, kubelets, variables, version
 
+OWNS = (
+    "roles/kubernetes_cluster/tasks/control_plane.yml",
+    "roles/kubernetes_control_plane/tasks/join.yml",
+    "roles/kubernetes_node/tasks/balancer.yml",
+    "plugins/plugin_utils/_kubernetes/control_plane.py",
+    "extensions/molecule/kubernetes_ha",
+    "tests/verify/kubernetes_ha/conftest.py",
+)
+
 UPGRADE, BACKUP, RESTORE = (f"playbooks/kubernetes_{name}.yml" for name in ("upgrade", "backup", "restore"))
 CONTROL = ("cp1", "cp2", "cp3")
 HOSTS = (*CONTROL, "gpu1")

@@ -23,6 +23,14 @@ ATTACKS = ROOT / "tests/kubernetes/attacks"
 sys.path.insert(0, str(ATTACKS))
 from load import CLASSES, attempts  # noqa: E402 because the attacks are no package
 
+OWNS = (
+    "roles/kubernetes_cluster/tasks/policy.yml",
+    "plugins/plugin_utils/_kubernetes/policy*.py",
+    "extensions/molecule/kubernetes_policy",
+    "tests/kubernetes/attacks",
+    "tests/verify/kubernetes_policy/conftest.py",
+)
+
 Pod = dict[str, Any]
 
 GROUPS = {"ada": ["physics"], "carl": ["physics"], "eve": ["biology"], "naive": ["naive"]}

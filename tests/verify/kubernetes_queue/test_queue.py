@@ -19,6 +19,16 @@ import yaml
 from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, Site, recap
 from local import ROOT, changed
 
+OWNS = (
+    "roles/kubernetes_cluster/tasks/queue.yml",
+    "plugins/module_utils/_kubernetes/kueue.py",
+    "plugins/modules/kubernetes_queue.py",
+    "plugins/plugin_utils/_kubernetes/queue.py",
+    "extensions/molecule/kubernetes_queue",
+    "tests/kubernetes/kueue",
+    "tests/verify/kubernetes_queue/conftest.py",
+)
+
 # Two GPUs for all of science, of which physics and chemistry have one each and borrow the other; two for teaching, one of them a t4.
 POLICY: dict[str, Any] = {
     "qos": [{"name": "urgent", "priority": 100}],

@@ -10,6 +10,19 @@ import pytest
 from local import Cluster
 from mesos_site import AGENTS, MASTERS, ask, leader, metrics, secrets, state
 
+OWNS = (
+    "roles/mesos_cluster/tasks/certificates.yml",
+    "roles/zookeeper/tasks/chroots.yml",
+    "plugins/modules/zookeeper_chroots.py",
+    "plugins/plugin_utils/_mesos/environment.py",
+    "plugins/plugin_utils/_mesos/files.py",
+    "plugins/plugin_utils/_mesos/master.py",
+    "plugins/plugin_utils/_mesos/zookeeper.py",
+    "tests/data/mesos",
+    "tests/stand_ins/mesos/access.py",
+    "tests/verify/mesos/conftest.py",
+)
+
 
 def test_one_master_leads_and_all_say_which(cluster: Cluster) -> None:
     first = leader(cluster)

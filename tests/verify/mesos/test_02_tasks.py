@@ -10,6 +10,26 @@ import pytest
 from local import Cluster
 from mesos_site import AGENTS, app, ask, metrics, sandbox, start, tasks, until
 
+OWNS = (
+    "roles/chronos/tasks",
+    "roles/marathon/files",
+    "roles/marathon/tasks",
+    "plugins/filter/mesos.py",
+    "plugins/filter/mesos_frameworks.py",
+    "plugins/plugin_utils/_mesos/agent.py",
+    "plugins/plugin_utils/_mesos/chronos.py",
+    "plugins/plugin_utils/_mesos/frameworks.py",
+    "plugins/plugin_utils/_mesos/marathon.py",
+    "tests/data/mesos/chronos.yml",
+    "tests/data/mesos/marathon.yml",
+    "tests/stand_ins/mesos/apps.py",
+    "tests/stand_ins/mesos/chronos.py",
+    "tests/stand_ins/mesos/jobs.py",
+    "tests/stand_ins/mesos/resources.py",
+    "tests/stand_ins/mesos/tasks.py",
+    "tests/verify/mesos_site.py",
+)
+
 pytestmark = pytest.mark.usefixtures("clean")
 # A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
 LOOK = (

@@ -13,6 +13,14 @@ import yaml
 from local import ROOT, Cluster
 from mesos_site import app, ask, remove, secret, start, until
 
+OWNS = (
+    "roles/marathon_lb",
+    "plugins/filter/marathon_lb.py",
+    "plugins/module_utils/_mesos/balancer_*.py",
+    "plugins/plugin_utils/_mesos/balancer_settings.py",
+    "tests/data/mesos/balancer_*.yml",
+)
+
 pytestmark = pytest.mark.usefixtures("clean")
 SERVE = "echo hello from $MESOS_TASK_ID > index.html; exec python3 -m http.server $PORT0"
 LABELS = {"HAPROXY_GROUP": "external", "HAPROXY_0_VHOST": "web.site.test"}

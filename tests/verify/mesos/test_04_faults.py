@@ -8,6 +8,15 @@ import pytest
 from local import Cluster
 from mesos_site import MASTERS, agent, all_there, app, ask, leader, start, state, tasks, until
 
+OWNS = (
+    "roles/mesos_agent/tasks/service.yml",
+    "roles/mesos_master",
+    "roles/zookeeper",
+    "tests/stand_ins/mesos/agent.py",
+    "tests/stand_ins/mesos/keeper.py",
+    "tests/stand_ins/mesos/master.py",
+)
+
 pytestmark = pytest.mark.usefixtures("clean")
 
 

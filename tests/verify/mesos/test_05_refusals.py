@@ -10,6 +10,12 @@ import pytest
 from local import Cluster
 from mesos_site import secret
 
+OWNS = (
+    "roles/mesos_cluster/tasks/check.yml",
+    "plugins/plugin_utils/_mesos/inventory.py",
+    "plugins/plugin_utils/_mesos/settings.py",
+)
+
 PLAYBOOK = "playbooks/mesos.yml"
 
 

@@ -11,6 +11,8 @@ import pytest
 from local import Cluster, changed
 from mesos_site import agent, all_there
 
+OWNS = ("roles/mesos_cluster/tasks/main.yml",)
+
 PLAYBOOK = "playbooks/mesos.yml"
 pytestmark = pytest.mark.usefixtures("clean")
 

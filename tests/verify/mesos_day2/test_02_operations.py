@@ -13,6 +13,25 @@ import pytest
 from local import Cluster, changed
 from mesos_site import agent, app, ask, remove, start, state, tasks, until
 
+OWNS = (
+    "playbooks/mesos_drain.yml",
+    "playbooks/mesos_remove_agent.yml",
+    "playbooks/mesos_resume.yml",
+    "roles/mesos_agent/meta/manager.yml",
+    "roles/mesos_agent/tasks/admin.yml",
+    "roles/mesos_agent/tasks/hold.yml",
+    "roles/mesos_agent/tasks/lost.yml",
+    "roles/mesos_agent/tasks/mark.yml",
+    "roles/mesos_agent/tasks/processes.yml",
+    "roles/mesos_agent/tasks/re*.yml",
+    "roles/mesos_agent/vars/main.yml",
+    "roles/mesos_operations",
+    "plugins/filter/mesos_operations.py",
+    "plugins/module_utils/_mesos/agents.py",
+    "plugins/modules/mesos_agent_*.py",
+    "plugins/plugin_utils/_mesos/operations.py",
+)
+
 DRAIN, RESUME, REMOVE = "playbooks/mesos_drain.yml", "playbooks/mesos_resume.yml", "playbooks/mesos_remove_agent.yml"
 PLAYBOOK = "playbooks/mesos.yml"
 HOST = "gpu1"

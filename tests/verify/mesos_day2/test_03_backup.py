@@ -10,6 +10,18 @@ import pytest
 from local import Cluster
 from mesos_site import MASTERS, app, ask, remove, start, tasks, until
 
+OWNS = (
+    "playbooks/mesos_backup.yml",
+    "playbooks/mesos_restore.yml",
+    "roles/mesos_backup",
+    "plugins/module_utils/_mesos/backup.py",
+    "plugins/module_utils/_mesos/marathon_api.py",
+    "plugins/modules/mesos_backup.py",
+    "plugins/modules/mesos_marathon_state.py",
+    "plugins/modules/mesos_restore.py",
+    "tests/stand_ins/mesos/marathon_state.py",
+)
+
 BACKUP, RESTORE = "playbooks/mesos_backup.yml", "playbooks/mesos_restore.yml"
 JOB = {"name": "nightly", "command": "true", "schedule": "R/2030-01-01T00:00:00Z/PT24H", "cpus": 0.1, "mem": 32, "runAsUser": "nobody"}
 

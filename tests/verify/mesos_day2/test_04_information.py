@@ -11,6 +11,14 @@ import pytest
 from local import Cluster, changed
 from mesos_site import MASTERS, app, secrets, start
 
+OWNS = (
+    "playbooks/mesos_drift.yml",
+    "playbooks/mesos_information.yml",
+    "roles/mesos_drift",
+    "roles/mesos_information",
+    "plugins/plugin_utils/_mesos/drift.py",
+)
+
 INFORMATION, DRIFT = "playbooks/mesos_information.yml", "playbooks/mesos_drift.yml"
 INFO = "/var/lib/mesos-info"
 GET = "python3 -c \"import urllib.request as r; print(r.urlopen('http://127.0.0.1:9100/metrics', timeout=5).read().decode())\""

@@ -15,6 +15,12 @@ import pytest
 from local import Cluster
 from mesos_site import PORTS, secret
 
+OWNS = (
+    "extensions/molecule/mesos_day2",
+    "tests/stand_ins/mesos/marathon_web.py",
+    "tests/verify/mesos_day2/conftest.py",
+)
+
 WHERE = "/opt/test-clients"
 PROGRAM = """
 import json, sys, time

@@ -12,6 +12,16 @@ from local import Cluster, changed
 from mesos_front_site import FRONT, IAM, Answer, Provider, get, issued, leaders, request
 from mesos_site import AGENTS, app, ask, secrets, until
 
+OWNS = (
+    "playbooks/mesos_front.yml",
+    "roles/mesos_front",
+    "plugins/filter/mesos_front.py",
+    "plugins/plugin_utils/_mesos/front.py",
+    "extensions/molecule/mesos_front",
+    "tests/verify/mesos_front/conftest.py",
+    "tests/verify/mesos_front_site.py",
+)
+
 pytestmark = pytest.mark.usefixtures("clean")
 # A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
 LOOK = (

@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT / "tests/verify/mesos"))
 
 from test_03_balancer import MARKER, TRACES, applications, published, report, unharmed, victims
 
+OWNS = ("plugins/plugin_utils/_mesos/front.py",)
+
 __all__ = ["victims"]
 
 pytestmark = pytest.mark.usefixtures("clean")

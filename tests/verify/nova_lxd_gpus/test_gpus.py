@@ -6,6 +6,19 @@ from __future__ import annotations
 
 from lxd_machine import CARDS, VM, Machine
 
+OWNS = (
+    "roles/nova_lxd/files/nova_lxd/client.py",
+    "roles/nova_lxd/files/nova_lxd/devices.py",
+    "roles/nova_lxd/files/nova_lxd/errors.py",
+    "roles/nova_lxd/files/nova_lxd/images.py",
+    "roles/nova_lxd/files/nova_lxd/instances.py",
+    "extensions/molecule/nova_lxd_gpus",
+    "scripts/virtual-*",
+    "tests/nova_lxd",
+    "tests/verify/lxd_machine.py",
+    "tests/verify/nova_lxd_gpus/conftest.py",
+)
+
 SERVERS = ("server-0", "server-1")
 START = """
 for number, gpu in enumerate(gpus.values()):

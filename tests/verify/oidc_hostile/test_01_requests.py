@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 from local import Cluster
 
+OWNS = (
+    "extensions/molecule/oidc_hostile",
+    "tests/attacks/hostile",
+    "tests/stand_ins/oidc/lying_provider.py",
+    "tests/verify/oidc_hostile/conftest.py",
+)
+
 ERRORS = "/var/log/apache2/*error*.log"
 
 

@@ -11,6 +11,11 @@ import pytest
 from local import ROOT, Cluster
 from oidc_site import PYTHON, TRUST, made_token
 
+OWNS = (
+    "tests/attacks/hostile/asker.py",
+    "tests/attacks/hostile/silent.py",
+)
+
 CONNECTIONS = 200
 # Seconds within which others must be served, also where the tests' machine is busy with other hosts; they waited 17.
 PATIENCE = 5.0

@@ -11,6 +11,13 @@ import pytest
 from local import Cluster
 from oidc_site import curl, on_idp, records
 
+OWNS = (
+    "plugins/plugin_utils/_oidc/pages.py",
+    "plugins/plugin_utils/_oidc/presets.py",
+    "tests/stand_ins/oidc/second_provider.py",
+    "tests/verify/oidc_proxy/chromium.py",
+)
+
 FRONT = "https://front.site.test"
 LOGGED_OUT = f"{FRONT}/.front/loggedout.html"
 SIGN_IN = [["type", "[name=name]", "USER"], ["type", "[name=password]", "USER"], ["see", "provider"], ["click", "#sign-in"]]

@@ -10,6 +10,13 @@ import pytest
 from local import Cluster
 from oidc_site import API, OPAQUE, Answer, client_secret, curl, made_token, program_token, records, user_token
 
+OWNS = (
+    "roles/oidc_proxy/files/jwt_times.lua",
+    "plugins/plugin_utils/_oidc/conf.py",
+    "tests/attacks/login.py",
+    "tests/verify/oidc_site.py",
+)
+
 
 def told(answer: Answer) -> dict:
     """The body of a refusal, which a program can read."""

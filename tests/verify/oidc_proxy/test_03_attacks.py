@@ -14,6 +14,15 @@ import pytest
 from local import ROOT, Cluster
 from oidc_site import PYTHON
 
+OWNS = (
+    "plugins/plugin_utils/_oidc/headers.py",
+    "extensions/molecule/oidc_proxy/templates",
+    "tests/attacks",
+    "tests/stand_ins/oidc/recorder.py",
+    "tests/verify/attack_counts.py",
+    "tests/verify/oidc_proxy/conftest.py",
+)
+
 ERRORS = "/var/log/apache2/*error*.log"
 Run = Callable[[str, str], str]
 

@@ -15,6 +15,21 @@ import pytest
 from local import Cluster, changed
 from oidc_site import API, TRUST, curl, made_token, on_idp, program_token
 
+OWNS = (
+    "roles/oidc_proxy/files/test_configuration.sh",
+    "roles/oidc_proxy/tasks/acme.yml",
+    "roles/oidc_proxy/tasks/check.yml",
+    "roles/oidc_proxy/tasks/configure.yml",
+    "roles/oidc_proxy/tasks/plan.yml",
+    "roles/oidc_proxy/tasks/service.yml",
+    "roles/oidc_proxy/templates",
+    "plugins/module_utils/_oidc",
+    "plugins/modules/front_certificate.py",
+    "plugins/modules/oidc_metadata_info.py",
+    "plugins/plugin_utils/_oidc/plan.py",
+    "plugins/plugin_utils/_oidc/settings.py",
+)
+
 PLAYBOOK = "playbooks/oidc_proxy.yml"
 KEYS = "/var/lib/idp/keys.json"
 

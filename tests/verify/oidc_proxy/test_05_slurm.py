@@ -11,6 +11,11 @@ from local import Cluster
 from oidc_site import Answer, curl, made_token, user_token
 from slurm_jobs import OPEN, look
 
+OWNS = (
+    "roles/slurm_gateway",
+    "tests/data/slurmrestd",
+)
+
 SITE = "https://slurm.site.test/slurm"
 AUDIENCE = "https://slurm.site.test"
 BOB = "11111111-1111-4111-8111-000000000002"

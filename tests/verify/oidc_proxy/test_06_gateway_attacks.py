@@ -19,6 +19,11 @@ from gateway import ALICE, BOB, CAROL, ISSUER, KEY, MALLORY, MAP, ask, identity,
 from leaks import ProcessWatch, needles, on_control_node, on_host
 from local import Cluster
 
+OWNS = (
+    "roles/slurm_gateway",
+    "plugins/plugin_utils/_slurm/gateway.py",
+)
+
 SLURMRESTD = "/run/slurmrestd/slurmrestd.socket"
 OUTPUTS = "/run/slurm_gateway/output.socket"
 

@@ -15,6 +15,20 @@ import yaml
 from iam_site import INVENTORIES, USER, Iam
 from local import Cluster, changed
 
+OWNS = (
+    "playbooks/iam_accounts.yml",
+    "roles/iam_accounts",
+    "plugins/filter/iam_accounts.py",
+    "plugins/module_utils/_iam",
+    "plugins/modules/iam_*.py",
+    "plugins/modules/slurm_account_facts.py",
+    "plugins/plugin_utils/_iam",
+    "plugins/plugin_utils/_slurm/iam_users.py",
+    "extensions/molecule/oidc_proxy/inventory/iam.yml",
+    "tests/stand_ins/iam_scim.py",
+    "tests/verify/iam_site.py",
+)
+
 # Made by this module's runs, in every place.
 MADE = ("nora", "omar", "lena", "paul")
 

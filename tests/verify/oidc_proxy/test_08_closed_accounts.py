@@ -11,6 +11,11 @@ import pytest
 from gateway import ALICE, BOB, ISSUER, MAP, ask
 from local import Cluster
 
+OWNS = (
+    "roles/slurm_gateway/files/gateway_accounts.py",
+    "tests/verify/gateway.py",
+)
+
 JOB = {"script": "#!/bin/sh\ntrue\n", "time_limit_minutes": 5, "memory_mib": 64}
 FILES = "/etc/passwd /etc/shadow /etc/group /etc/gshadow"
 # What closes the account ada; each is undone by putting the files back.

@@ -14,6 +14,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / ".collections"))
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._opennebula import pci_conf
 from opennebula_site import CONF, COPY, OFFERED
 
+OWNS = (
+    "roles/opennebula_host/tasks/cgroup.yml",
+    "roles/opennebula_host/tasks/devices.yml",
+    "roles/opennebula_host/tasks/install.yml",
+    "roles/opennebula_pci/tasks/conf.yml",
+    "roles/opennebula_pci/tasks/deliver.yml",
+    "plugins/doc_fragments/opennebula.py",
+    "plugins/filter/opennebula.py",
+    "plugins/module_utils/_opennebula",
+    "plugins/modules/opennebula_*.py",
+    "plugins/plugin_utils/_opennebula",
+    "tests/verify/opennebula/conftest.py",
+    "tests/verify/opennebula_site.py",
+)
+
 MACHINE = """
 <domain type="qemu"><name>one-7</name><uuid>{uuid}</uuid><memory unit="MiB">16</memory>
 <os><type arch="x86_64" machine="pc">hvm</type></os><devices>{devices}</devices></domain>"""

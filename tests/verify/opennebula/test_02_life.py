@@ -12,6 +12,15 @@ from leaks import ProcessWatch
 from local import ROOT
 from opennebula_site import AUTH, CARD, COPY, OFFERED, PLAYBOOK, SKIP, recap
 
+OWNS = (
+    "roles/opennebula_pci/tasks/hosts.yml",
+    "roles/opennebula_pci/tasks/plan.yml",
+    "roles/opennebula_pci/tasks/read.yml",
+    "roles/opennebula_pci/tasks/sync.yml",
+    "plugins/module_utils/_opennebula/api.py",
+    "plugins/plugin_utils/_opennebula/plan.py",
+)
+
 # As one-deploy's tool leaves the file: all comments are gone.
 ONE_DEPLOY = """---
 :filter: "*:*"

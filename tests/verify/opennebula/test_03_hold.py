@@ -13,6 +13,19 @@ from pathlib import Path
 import pytest
 from opennebula_site import Site
 
+OWNS = (
+    "roles/gpu_hold",
+    "roles/opennebula_host/meta/manager.yml",
+    "roles/opennebula_host/tasks/front.yml",
+    "roles/opennebula_host/tasks/hold.yml",
+    "roles/opennebula_host/tasks/release.yml",
+    "roles/opennebula_host/vars/main.yml",
+    "plugins/filter/gpu_hold.py",
+    "plugins/modules/opennebula_host_hold.py",
+    "plugins/plugin_utils/_gpu_hold.py",
+    "plugins/plugin_utils/_managers.py",
+)
+
 MONITORED, DISABLED = 2, 4
 HELD = "/var/lib/deephdc/held"
 MACHINE = """

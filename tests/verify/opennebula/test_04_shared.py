@@ -10,6 +10,12 @@ import json
 import pytest
 from opennebula_site import OFFERED, SKIP, recap
 
+OWNS = (
+    "plugins/plugin_utils/_allotment.py",
+    "plugins/plugin_utils/_opennebula/manager.py",
+    "plugins/plugin_utils/_slurm/manager.py",
+)
+
 # The devices of kvm1 as the simulator numbers them; SLURM gets the A100 that is not bound to vfio-pci.
 MINE = "0000:02:00.0"
 THEIRS = ["0000:01:00.0", "0000:03:00.0", "0009:01:00.0"]

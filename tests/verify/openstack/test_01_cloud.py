@@ -12,6 +12,21 @@ import pytest
 from local import ROOT, Cluster, changed
 from openstack_users import Account
 
+OWNS = (
+    "roles/openstack_cloud/tasks/check.yml",
+    "roles/openstack_cloud/tasks/deliver.yml",
+    "roles/openstack_database",
+    "roles/openstack_messaging",
+    "plugins/module_utils/_openstack/identity.py",
+    "plugins/module_utils/_openstack/limits.py",
+    "plugins/modules/openstack_objects.py",
+    "plugins/plugin_utils/_openstack/inventory.py",
+    "plugins/plugin_utils/_openstack/messaging.py",
+    "plugins/plugin_utils/_openstack/objects.py",
+    "plugins/plugin_utils/_openstack/settings.py",
+    "tests/verify/openstack/conftest.py",
+)
+
 PLAYBOOK = "playbooks/openstack.yml"
 # For other hosts: the APIs on ctl, MariaDB and RabbitMQ on data, and sshd of the tests' hosts.
 OPEN = {"ctl": {22, 5000, 8774, 8778, 9292, 9696}, "data": {22, 3306, 5671}}

@@ -18,6 +18,28 @@ import pytest
 from local import Cluster
 from openstack_users import Account
 
+OWNS = (
+    "playbooks/nova_lxd.yml",
+    "roles/nova_lxd/files",
+    "roles/nova_lxd/files/nova_lxd/client.py",
+    "roles/nova_lxd/files/nova_lxd/devices.py",
+    "roles/nova_lxd/files/nova_lxd/errors.py",
+    "roles/nova_lxd/files/nova_lxd/images.py",
+    "roles/nova_lxd/files/nova_lxd/instances.py",
+    "roles/nova_lxd/meta/manager.yml",
+    "roles/nova_lxd/tasks/admin.yml",
+    "roles/nova_lxd/tasks/gpus.yml",
+    "roles/nova_lxd/tasks/hold.yml",
+    "roles/nova_lxd/tasks/release.yml",
+    "plugins/filter/nova_lxd.py",
+    "plugins/filter/openstack_compute.py",
+    "plugins/module_utils/_openstack/servers.py",
+    "plugins/plugin_utils/_openstack/compute*.py",
+    "plugins/plugin_utils/_openstack/devices.py",
+    "tests/verify/openstack/hold.yml",
+    "tests/verify/openstack_users.py",
+)
+
 HOST = "lxd1"
 CLASS = "CUSTOM_GPU_A100"
 

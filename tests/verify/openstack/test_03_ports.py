@@ -11,6 +11,15 @@ import pytest
 from local import Cluster
 from openstack_users import Account
 
+OWNS = (
+    "roles/nova_lxd/files/nova_lxd/network.py",
+    "roles/nova_lxd/files/nova_lxd/ports.py",
+    "roles/openstack_linuxbridge",
+    "roles/openstack_network",
+    "plugins/module_utils/_openstack/networks.py",
+    "plugins/plugin_utils/_openstack/agents.py",
+)
+
 HOST = "lxd1"
 OUTSIDE = "198.51.100.1"  # of a host outside of the cloud: the other end of a cable that ctl has in the network outside
 ELSEWHERE = "10.10.1.77"  # in both projects' networks, which have the same addresses

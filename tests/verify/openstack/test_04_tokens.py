@@ -18,6 +18,16 @@ from local import Cluster
 from openstack_tokens import AUDIENCE, ENTRANCE, IAM, KEYSTONE, Provider, ask, known_attacks, let_in, request
 from openstack_users import Account
 
+OWNS = (
+    "roles/openstack_control_plane/tasks/front.yml",
+    "plugins/module_utils/_openstack/federation.py",
+    "plugins/plugin_utils/_openstack/federation*.py",
+    "plugins/plugin_utils/_openstack/front.py",
+    "extensions/molecule/openstack/iam.yml",
+    "tests/verify/openstack/ask.py",
+    "tests/verify/openstack_tokens.py",
+)
+
 PLAYBOOK = "playbooks/openstack.yml"
 GROUPS = [
     {"group": "gpu", "project": "physics", "roles": ["member"]},

@@ -14,6 +14,12 @@ import pytest
 from local import Cluster, changed
 from openstack_users import Account, wait_for_host
 
+OWNS = (
+    "roles/nova_lxd/files/nova_lxd/recovery.py",
+    "roles/nova_lxd/files/nova_lxd/service.py",
+    "roles/nova_lxd/tasks/service.yml",
+)
+
 PLAYBOOK = "playbooks/openstack.yml"
 HOST = "lxd1"
 

@@ -13,6 +13,17 @@ import pytest
 from local import Cluster, changed
 from openstack_users import Account, wait_for_host
 
+OWNS = (
+    "playbooks/openstack_drain.yml",
+    "playbooks/openstack_remove_compute.yml",
+    "playbooks/openstack_resume.yml",
+    "roles/openstack_operations",
+    "plugins/filter/openstack_operations.py",
+    "plugins/module_utils/_openstack/compute_*.py",
+    "plugins/modules/openstack_compute_*.py",
+    "plugins/plugin_utils/_openstack/operations.py",
+)
+
 DRAIN, RESUME, REMOVE = "playbooks/openstack_drain.yml", "playbooks/openstack_resume.yml", "playbooks/openstack_remove_compute.yml"
 PLAYBOOK = "playbooks/openstack.yml"
 HOST = "lxd1"

@@ -11,6 +11,11 @@ import pytest
 from local import Cluster, changed
 from openstack_users import Account
 
+OWNS = (
+    "playbooks/openstack_information.yml",
+    "roles/openstack_information",
+)
+
 INFORMATION = "playbooks/openstack_information.yml"
 INFO = "/var/lib/openstack-info"
 # A new reading: one that the timer began before would answer with what was.

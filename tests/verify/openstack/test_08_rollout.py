@@ -13,6 +13,14 @@ import pytest
 from local import Cluster, changed
 from openstack_users import Account, administrator
 
+OWNS = (
+    "roles/openstack_cloud/tasks/secrets.yml",
+    "roles/openstack_control_plane/tasks/check.yml",
+    "roles/openstack_control_plane/tasks/service.yml",
+    "plugins/modules/front_certificate.py",
+    "plugins/modules/openstack_secrets.py",
+)
+
 PLAYBOOK = "playbooks/openstack.yml"
 HOST = "lxd1"
 SECRETS = "/etc/deephdc/openstack/secrets"

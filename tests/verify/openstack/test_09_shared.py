@@ -14,6 +14,8 @@ import pytest
 from local import Cluster, changed
 from openstack_users import Account
 
+OWNS = ("roles/nova_lxd/tasks/guard.yml",)
+
 PLAYBOOK, SLURM = "playbooks/openstack.yml", "playbooks/slurm.yml"
 HOST = "lxd1"
 # The devices of the host as the simulator numbers them.

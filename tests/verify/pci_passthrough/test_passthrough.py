@@ -11,6 +11,23 @@ import subprocess
 
 from local import ROOT, changed
 
+OWNS = (
+    "playbooks/pci_passthrough.yml",
+    "roles/pci_passthrough",
+    "plugins/filter/pci_passthrough.py",
+    "plugins/filter/vfio.py",
+    "plugins/module_utils/_host/kernel_cmdline.py",
+    "plugins/module_utils/_passthrough",
+    "plugins/modules/iommu_facts.py",
+    "plugins/modules/kernel_cmdline.py",
+    "plugins/modules/mediated_devices.py",
+    "plugins/modules/pci_*.py",
+    "plugins/plugin_utils/_passthrough",
+    "extensions/molecule/pci_passthrough",
+    "images/mediated_sample.sh",
+    "tests/verify/pci_passthrough/conftest.py",
+)
+
 VM = "virtual-host"
 CARD, AUDIO, SINGLE = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
 DIVIDED, VIRTUAL = "0000:05:00.0", ("0000:05:00.1", "0000:05:00.2")

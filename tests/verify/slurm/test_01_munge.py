@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from local import Cluster
 
+OWNS = (
+    "roles/munge/tasks/main.yml",
+    "roles/munge/vars",
+)
+
 MEMBERS = ["ctl", "login", "gpu1", "gpu2"]
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import pytest
 from local import Cluster
 
+OWNS = (
+    "roles/slurm_database/tasks",
+    "roles/slurm_database/templates",
+)
+
 
 @pytest.mark.parametrize("host", ["ctl"], indirect=True)
 def test_daemons_run_and_their_configuration_is_private(host):

@@ -5,6 +5,13 @@ from __future__ import annotations
 import pytest
 from local import Cluster
 
+OWNS = (
+    "roles/slurm_controller",
+    "plugins/filter/hostlist.py",
+    "plugins/module_utils/_slurm/hostlist.py",
+    "plugins/plugin_utils/_slurm/conf.py",
+)
+
 
 @pytest.mark.parametrize("host", ["ctl"], indirect=True)
 def test_controller_serves(host):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from local import Cluster
 
+OWNS = ("roles/slurm_node",)
+
 CACHE = "/var/lib/slurm/slurmd/conf-cache"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from local import Cluster
 
+OWNS = ("roles/slurm_login",)
+
 
 def test_users_see_the_cluster_and_no_daemon_runs_there(cluster: Cluster):
     assert "gpu:a100:2" in cluster.out("login", "sinfo -h -N -o '%N %G'", user="ada")

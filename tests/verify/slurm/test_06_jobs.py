@@ -8,6 +8,13 @@ import time
 from local import Cluster
 from slurm_jobs import ended, look, opened, submit
 
+OWNS = (
+    "roles/slurm_cluster/tasks/validate.yml",
+    "plugins/filter/slurm.py",
+    "plugins/plugin_utils/_slurm/gres.py",
+    "tests/verify/slurm_jobs.py",
+)
+
 
 def test_typed_gpu_gives_that_device_and_no_other(cluster: Cluster):
     job = submit(cluster, "--gres=gpu:t4:1", look())

@@ -10,6 +10,8 @@ from pathlib import Path
 from leaks import ProcessWatch, needles, on_control_node, on_host
 from local import Cluster
 
+OWNS = ("tests/verify/leaks.py",)
+
 HOSTS = ["ctl", "login", "gpu1", "gpu2"]
 
 

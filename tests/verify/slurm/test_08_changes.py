@@ -15,6 +15,26 @@ import pytest
 from local import ROOT, Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 
+OWNS = (
+    "playbooks/site_check.yml",
+    "roles/site_check",
+    "roles/slurm_cluster/tasks/deliver.yml",
+    "roles/slurm_cluster/tasks/nodes.yml",
+    "roles/slurm_cluster/tasks/plan.yml",
+    "roles/slurm_cluster/tasks/read_hosts.yml",
+    "roles/slurm_cluster/tasks/take_back.yml",
+    "plugins/filter/site_check.py",
+    "plugins/module_utils/_host/safe_directory.py",
+    "plugins/module_utils/_model/promises.py",
+    "plugins/modules/file_set.py",
+    "plugins/modules/slurm_node_health.py",
+    "plugins/modules/unit_fresh.py",
+    "plugins/plugin_utils/_slurm/inventory.py",
+    "plugins/plugin_utils/_slurm/plan.py",
+    "extensions/molecule/slurm/inventory/added_node.yml",
+    "tests/data/other_variables",
+)
+
 SITE = "playbooks/slurm.yml"
 WITH_ADDED = ("hosts.yml", "added_node.yml")
 # Of an installed cluster: what a run compares and restarts.

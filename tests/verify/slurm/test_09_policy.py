@@ -14,6 +14,15 @@ import yaml
 from local import COMMON, ROOT, Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
+OWNS = (
+    "plugins/module_utils/_slurm/associations.py",
+    "plugins/module_utils/_slurm/limits.py",
+    "plugins/module_utils/_slurm/policy.py",
+    "plugins/module_utils/_slurm/sacctmgr.py",
+    "plugins/modules/slurm_policy.py",
+    "plugins/plugin_utils/_slurm/policy_file.py",
+)
+
 SITE = "playbooks/slurm.yml"
 # The policy is the controller's business alone.
 ACCOUNTS = ("--tags", "slurm_cluster", "--limit", "ctl")

@@ -13,6 +13,19 @@ import pytest
 from local import ROOT, Cluster, changed
 from slurm_jobs import ended, look, opened, submit
 
+OWNS = (
+    "roles/slurm_node/files",
+    "roles/slurm_node/tasks/programs.yml",
+    "roles/slurm_node/templates/gpu_devices.j2",
+    "plugins/module_utils/_gpu/nvidia.py",
+    "plugins/module_utils/_gpu/nvidia_smi.py",
+    "plugins/plugin_utils/_slurm/sharing.py",
+    "extensions/molecule/slurm/inventory/sharing.yml",
+    "tests/data/nvidia_smi",
+    "tests/stand_ins/nvidia-cuda-mps-control",
+    "tests/stand_ins/nvidia-smi",
+)
+
 SITE = "playbooks/slurm.yml"
 # What sharing changes: the cluster's configuration, and the programs and daemons of the nodes.
 CHANGED = ("--tags", "slurm_cluster,slurm_node", "--skip-tags", "install")

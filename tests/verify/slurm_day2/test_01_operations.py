@@ -14,6 +14,24 @@ import pytest
 from local import ROOT, Cluster, changed
 from slurm_jobs import UNTIL_TOLD, submit, tell
 
+OWNS = (
+    "playbooks/slurm_drain.yml",
+    "playbooks/slurm_drift.yml",
+    "playbooks/slurm_remove_node.yml",
+    "playbooks/slurm_resume.yml",
+    "roles/slurm_drift",
+    "roles/slurm_node/meta/manager.yml",
+    "roles/slurm_node/tasks/controller.yml",
+    "roles/slurm_node/tasks/hold.yml",
+    "roles/slurm_node/tasks/re*.yml",
+    "roles/slurm_node/vars/main.yml",
+    "roles/slurm_operations",
+    "plugins/filter/slurm_operations.py",
+    "plugins/module_utils/_slurm/nodes.py",
+    "plugins/modules/slurm_node_drain.py",
+    "plugins/plugin_utils/_slurm/drift.py",
+)
+
 CONTROLLER = "ctl1"
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
 

@@ -12,6 +12,19 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
 
+OWNS = (
+    "playbooks/slurm_backup.yml",
+    "playbooks/slurm_restore.yml",
+    "roles/slurm_backup",
+    "plugins/module_utils/_slurm/backup.py",
+    "plugins/module_utils/_slurm/database.py",
+    "plugins/module_utils/_slurm/restored_state.py",
+    "plugins/modules/slurm_backup.py",
+    "plugins/modules/slurm_database_info.py",
+    "plugins/modules/slurm_restore.py",
+    "tests/verify/slurm_day2/backups.yml",
+)
+
 SITE = "playbooks/slurm.yml"
 BACKUP = "playbooks/slurm_backup.yml"
 RESTORE = "playbooks/slurm_restore.yml"

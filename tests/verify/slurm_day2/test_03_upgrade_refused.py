@@ -7,6 +7,11 @@ import os
 import pytest
 from local import Cluster
 
+OWNS = (
+    "plugins/module_utils/_slurm/releases.py",
+    "extensions/molecule/slurm_day2",
+)
+
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
 
 pytestmark = pytest.mark.skipif(os.environ["LOCAL_RELEASE"] != "bookworm", reason="slurm_upgrade upgrades Debian 13")

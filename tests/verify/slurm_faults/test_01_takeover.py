@@ -8,6 +8,16 @@ import time
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 
+OWNS = (
+    "roles/slurm_cluster/tasks/move_state.yml",
+    "roles/slurm_controller/templates/slurm_state_guard.sh.j2",
+    "roles/slurm_database/tasks/check.yml",
+    "plugins/filter/slurm_controllers.py",
+    "plugins/module_utils/_slurm/state.py",
+    "plugins/modules/slurm_state_directory.py",
+    "plugins/plugin_utils/_slurm/controllers.py",
+)
+
 SITE = "playbooks/slurm.yml"
 STATE = "/srv/slurm/state"
 

@@ -9,6 +9,13 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
+OWNS = (
+    "playbooks/slurm.yml",
+    "roles/munge/tasks/verify.yml",
+    "plugins/modules/munge_trust.py",
+    "tests/verify/slurm_faults/hanging.yml",
+)
+
 SITE = "playbooks/slurm.yml"
 
 

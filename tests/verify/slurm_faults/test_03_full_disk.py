@@ -5,6 +5,12 @@ from __future__ import annotations
 from local import Cluster, changed
 from slurm_jobs import ended, look, submit
 
+OWNS = (
+    "plugins/module_utils/_slurm/state.py",
+    "plugins/modules/slurm_record_info.py",
+    "extensions/molecule/slurm_faults",
+)
+
 SITE = "playbooks/slurm.yml"
 
 

@@ -9,6 +9,13 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 
+OWNS = (
+    "plugins/module_utils/_slurm/jobs.py",
+    "plugins/modules/slurm_record_info.py",
+    "plugins/plugin_utils/_slurm/partitions.py",
+    "extensions/molecule/slurm_move",
+)
+
 SITE = "playbooks/slurm.yml"
 ONE_PARTITION = [{"name": "all", "default": True, "max_time": "02:00:00"}]
 

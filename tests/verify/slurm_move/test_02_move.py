@@ -12,6 +12,12 @@ import yaml
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
 
+OWNS = (
+    "playbooks/slurm_move_controller.yml",
+    "roles/slurm_backup/tasks/move*.yml",
+    "plugins/plugin_utils/_slurm/controllers.py",
+)
+
 SITE = "playbooks/slurm.yml"
 MOVE = "playbooks/slurm_move_controller.yml"
 FROM = {"slurm_move_from": "old"}

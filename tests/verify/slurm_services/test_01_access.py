@@ -10,6 +10,13 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import OPEN, ended, look, opened, submit
 
+OWNS = (
+    "roles/gpu_access",
+    "roles/slurm_node/tasks/ssh.yml",
+    "roles/slurm_node/templates/sshd.pam.j2",
+    "plugins/modules/gpu_access_probe.py",
+)
+
 SSH = "ssh -T -o BatchMode=yes -o StrictHostKeyChecking=no"
 HOSTS = ["login", "gpu1", "gpu2"]
 

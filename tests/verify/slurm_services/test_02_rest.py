@@ -15,6 +15,8 @@ from leaks import ProcessWatch, needles, on_control_node, on_host
 from local import Cluster
 from slurm_jobs import ended, look, opened
 
+OWNS = ("roles/slurm_rest",)
+
 SOCKET = "/run/slurmrestd/slurmrestd.socket"
 # What the distributions' releases of SLURM speak.
 VERSION = {"bookworm": "v0.0.38", "trixie": "v0.0.41"}

@@ -15,6 +15,15 @@ import pytest
 from local import ROOT, Cluster
 from slurm_jobs import OPEN, ended, submit
 
+OWNS = (
+    "playbooks/slurm_cloud_image.yml",
+    "roles/slurm_elastic",
+    "roles/slurm_node/files/slurm_cloud_devices.sh",
+    "plugins/plugin_utils/_slurm/elastic.py",
+    "scripts/local-cloud",
+    "tests/stand_ins/openstack_api.py",
+)
+
 HOOK = "/usr/local/libexec/deephdc/slurm_elastic_hooks/openstack"
 CLOUDS = "/etc/deephdc/slurm_elastic/clouds.yaml"
 SECRET = "stand-in-secret"

@@ -13,6 +13,17 @@ import pytest
 from local import ROOT, Cluster
 from slurm_jobs import OPEN, ended, submit
 
+OWNS = (
+    "playbooks/job_containers.yml",
+    "roles/container_gpu",
+    "roles/podman",
+    "roles/udocker",
+    "plugins/module_utils/_host/subordinate_ids.py",
+    "plugins/modules/subordinate_ids.py",
+    "tests/stand_ins/libcuda.c",
+    "tests/verify/slurm_services/in_container.c",
+)
+
 PROGRAM = (Path(__file__).parent / "in_container.c").read_text(encoding="utf-8")
 LIBCUDA = (ROOT / "tests/stand_ins/libcuda.c").read_text(encoding="utf-8")
 

@@ -8,6 +8,13 @@ import pytest
 from local import Cluster
 from slurm_jobs import ended, submit
 
+OWNS = (
+    "playbooks/slurm_mpi.yml",
+    "roles/slurm_mpi",
+    "extensions/molecule/slurm_services",
+    "tests/verify/slurm_services/ring.c",
+)
+
 SOURCE = (Path(__file__).parent / "ring.c").read_text(encoding="utf-8")
 
 

@@ -14,6 +14,19 @@ import yaml
 from local import ROOT, Cluster
 from slurm_jobs import submit
 
+OWNS = (
+    "playbooks/slurm_information.yml",
+    "roles/slurm_glue2",
+    "roles/slurm_metrics",
+    "roles/slurm_status",
+    "roles/slurm_zabbix",
+    "plugins/filter/glue2.py",
+    "plugins/plugin_utils/_information",
+    "extensions/molecule/slurm_services/monitor.yml",
+    "tests/data/information.yml",
+    "tests/verify/slurm_services/zabbix_site.py",
+)
+
 FILES = ROOT / "roles/slurm_metrics/files"
 
 

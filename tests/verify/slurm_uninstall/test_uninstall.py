@@ -11,6 +11,15 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, submit, tell
 
+OWNS = (
+    "playbooks/slurm_uninstall.yml",
+    "roles/munge/tasks/remove.yml",
+    "roles/slurm_packages/tasks/main.yml",
+    "roles/slurm_uninstall",
+    "extensions/molecule/slurm_uninstall",
+    "tests/verify/slurm_uninstall/list_of_host",
+)
+
 PLAYBOOK = "playbooks/slurm_uninstall.yml"
 SITE = "playbooks/slurm.yml"
 HOSTS = ("head", "login", "gpu1")

@@ -17,6 +17,18 @@ import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
 
+OWNS = (
+    "playbooks/slurm_upgrade.yml",
+    "roles/slurm_packages/tasks/target.yml",
+    "roles/slurm_packages/templates",
+    "roles/slurm_upgrade",
+    "plugins/filter/slurm_upgrade.py",
+    "plugins/module_utils/_host/dpkg.py",
+    "plugins/module_utils/_slurm/packages.py",
+    "plugins/module_utils/_slurm/releases.py",
+    "extensions/molecule/slurm_upgrade",
+)
+
 SITE = "playbooks/slurm.yml"
 UPGRADE = "playbooks/slurm_upgrade.yml"
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")

@@ -15,6 +15,14 @@ import pytest
 from infrastructure_manager import PASSWORD, Manager, docker
 from local import Cluster
 
+OWNS = (
+    "roles/tosca_site/files/tosca_drain.sh",
+    "roles/tosca_site/files/tosca_elastic.py",
+    "roles/tosca_site/tasks/drain.yml",
+    "roles/tosca_site/tasks/elastic.yml",
+    "tosca/templates/slurm_elastic.yaml",
+)
+
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 SETTINGS = f"slurm_cluster_device_root: {DEVICE_ROOT}\nslurm_cluster_settings: {{SlurmdTimeout: 30}}\n"
 INPUTS: dict[str, Any] = {

@@ -9,6 +9,18 @@ import json
 from infrastructure_manager import Manager, others_reached, through_front, token
 from local import Cluster
 
+OWNS = (
+    "extensions/molecule/tosca_im",
+    "tosca/templates/slurm_gateway.yaml",
+    "tosca/types",
+    "tests/stand_ins/im_cloud.py",
+    "tests/stand_ins/micromamba",
+    "tests/tosca/requirements-front.txt",
+    "tests/tosca/requirements-server.txt",
+    "tests/verify/infrastructure_manager.py",
+    "tests/verify/tosca_im/conftest.py",
+)
+
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 FRONT, SITE = "slurmserver", "slurm.site.test"
 ALICE = "11111111-1111-4111-8111-000000000001"

@@ -9,6 +9,18 @@ import json
 from infrastructure_manager import Manager, others_reached
 from local import Cluster
 
+OWNS = (
+    "playbooks/deepaas.yml",
+    "roles/deepaas",
+    "extensions/molecule/tosca_im/registry.yml",
+    "tosca/artifacts/batch_job.yml",
+    "tosca/artifacts/deepaas.yml",
+    "tosca/templates/batch_job.yaml",
+    "tosca/templates/deepaas.yaml",
+    "tests/tosca/model",
+    "tests/tosca/requirements-model.txt",
+)
+
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 FRONT, WORKER = "slurmserver", "gpuwn-1"
 IMAGE = "registry.site.test/model:1"

@@ -19,6 +19,16 @@ from kubernetes_devices import device_of
 from kubernetes_site import TRY, Site
 from local import ROOT
 
+OWNS = (
+    "roles/deepaas/tasks/kubernetes.yml",
+    "roles/deepaas/templates/kubernetes.yml.j2",
+    "extensions/molecule/tosca_kubernetes",
+    "tosca/artifacts/kubernetes.yml",
+    "tosca/templates/kubernetes_cluster.yaml",
+    "tests/tosca/model_image.py",
+    "tests/verify/tosca_kubernetes/conftest.py",
+)
+
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 # The manager counts the machines of a deployment, whatever they are.
 FRONT, WORKER = "kubeserver", "gpuwn-1"

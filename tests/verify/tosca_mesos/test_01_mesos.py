@@ -16,6 +16,16 @@ from infrastructure_manager import Manager, others_reached, through_front, token
 from local import Cluster
 from mesos_site import app, ask, until
 
+OWNS = (
+    "roles/deepaas/tasks/marathon.yml",
+    "roles/deepaas/templates/marathon.yml.j2",
+    "roles/tosca_site/files/tosca_certificates.py",
+    "roles/tosca_site/tasks/certificates.yml",
+    "tosca/artifacts/deepaas.yml",
+    "tosca/artifacts/mesos.yml",
+    "tosca/templates/mesos_cluster.yaml",
+)
+
 # The manager counts the machines of a deployment, whatever they are.
 AGENT, BALANCER = "gpuwn-2", "lb-1"
 SITE = "front.site.test"

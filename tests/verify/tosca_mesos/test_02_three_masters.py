@@ -9,6 +9,13 @@ from infrastructure_manager import Manager, docker
 from local import Cluster
 from mesos_site import app, ask, until
 
+OWNS = (
+    "extensions/molecule/tosca_mesos",
+    "tosca/templates/mesos_high_availability.yaml",
+    "tests/verify/deployed_mesos.py",
+    "tests/verify/tosca_mesos/conftest.py",
+)
+
 
 def test_the_machine_of_the_leading_master_goes(cluster: Cluster, manager: Manager) -> None:
     deployment = manager.create(manager.template("mesos_high_availability", inputs(manager), PROPERTIES))

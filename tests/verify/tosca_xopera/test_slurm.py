@@ -18,6 +18,17 @@ import pytest
 import yaml
 from local import ROOT, Cluster
 
+OWNS = (
+    "playbooks/tosca_accounts.yml",
+    "roles/tosca_site",
+    "plugins/filter/tosca.py",
+    "plugins/plugin_utils/_tosca",
+    "extensions/molecule/tosca_xopera",
+    "tosca",
+    "tosca/types",
+    "tests/tosca",
+)
+
 TEMPLATE = ROOT / "tosca/templates/slurm_cluster.yaml"
 INPUTS = {
     "gpu_num": 2,
