@@ -15,11 +15,14 @@ demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a use
 down: ## Remove what the demo made
 	@scripts/down
 
-test: ## All tests; SCENARIO=name for one scenario of Molecule (RELEASE=trixie: on one release); BUDGET=75: what changed, in so many minutes
-	$(toolchain) STARTED=$(started) scripts/test $(if $(BUDGET),--budget $(BUDGET)) $(SCENARIO) $(RELEASE)
+test: ## All tests; NAME=slurm or NAME=slurm/test_06_jobs.py: some (RELEASE=trixie: on one release); BUDGET=75: what is due, then what is stale, in so many minutes
+	$(toolchain) STARTED=$(started) scripts/test $(if $(BUDGET),--budget $(BUDGET)) $(or $(NAME),$(SCENARIO)) $(RELEASE)
 
-due: ## Which scenarios changed since they passed
-	$(toolchain) scripts/test --due
+due: ## Which tests your change makes due, and what they take; FILE="path ...": for a change of these files
+	$(toolchain) scripts/due $(FILE)
+
+record: ## Write what passed on this machine into tests/passed.json, once for a submission
+	$(toolchain) scripts/test --record
 
 lint: ## Linters, type check and unit tests: what needs no other host
 	$(toolchain) scripts/lint

@@ -1,13 +1,13 @@
-"""What `make lint` and `make test` run, as data.
-
-There is one Step per tool, per part of the compatibility tests, per scenario and release.
-"""
+"""What `make lint` and `make test` run, as data: a Step per tool, per part of the compatibility tests, per cluster and file of tests."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+from collections.abc import Mapping
 
+from owners import IN_ORDER, RELEASES, Test
 from steps import ROOT, Step
 
 BIN = ROOT / ".venv/bin"
@@ -16,53 +16,7 @@ ENVIRONMENT = {
     "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
     "NO_COLOR": "1",
 }
-RELEASES = ("bookworm", "trixie")
-# In a run of everything these run on one release each, for nothing but time. What they show is shown for that release alone
-# there; `make test SCENARIO=...` runs all of a scenario on both.
-ONE_RELEASE = {
-    "gpu_host/test_container_toolkit.py": "trixie",
-    "gpu_host/test_driver.py": "bookworm",
-    "gpu_host/test_reboot.py": "trixie",
-    "kubernetes": "trixie",  # the one whose containerd knows how to give devices by CDI
-    "kubernetes_day2": "trixie",
-    "kubernetes_gpus": "trixie",
-    "kubernetes_ha": "trixie",
-    "kubernetes_minor": "trixie",
-    "kubernetes_policy": "trixie",
-    "kubernetes_queue": "trixie",
-    "oidc_hostile": "bookworm",
-    "oidc_proxy/test_04_life.py": "trixie",
-    "oidc_proxy/test_06_gateway_attacks.py": "bookworm",
-    "oidc_proxy/test_07_iam_accounts.py": "trixie",
-    "oidc_proxy/test_08_closed_accounts.py": "bookworm",
-    "mesos": "bookworm",  # nothing but time
-    "mesos_day2": "bookworm",
-    "mesos_front": "bookworm",
-    "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
-    "opennebula/test_02_life.py": "trixie",
-    "nova_lxd_gpus": "bookworm",  # its processor is emulated
-    "opennebula/test_03_hold.py": "trixie",
-    "opennebula/test_04_shared.py": "bookworm",
-    "pci_passthrough": "bookworm",  # its processor is emulated
-    "slurm/test_08_changes.py": "trixie",
-    "slurm/test_09_policy.py": "trixie",
-    "slurm/test_10_sharing.py": "bookworm",
-    "slurm_day2": "bookworm",
-    "slurm_faults": "trixie",
-    "slurm_move": "bookworm",
-    "slurm_uninstall": "trixie",
-    "slurm_upgrade": "trixie",
-    "slurm_services/test_03_elastic.py": "trixie",
-    "slurm_services/test_04_containers.py": "bookworm",
-    "slurm_services/test_06_information.py": "bookworm",
-    "tosca_im": "bookworm",  # whose Python runs the Ansible that the manager installs
-    "tosca_kubernetes": "bookworm",
-    "tosca_mesos": "bookworm",
-    "tosca_xopera": "trixie",
-}
-# In no run of everything: one shows an example beside the collection, two take too long, and those of TOSCA are not recorded.
-# `make test SCENARIO=...` runs them.
-BY_HAND = ("beside", "mesos_day2", "openstack", "tosca_im", "tosca_kubernetes", "tosca_mesos")
+SCRIPTS = ("checks", "owners", "pictures", "plan", "reach", "record", "steps", "usage", "words")
 COMPAT_VERSIONS = ("2.16", "2.19", "2.21")
 
 # Modules that promise to run where only an old Python is; the others need what galaxy.yml's readers expect, 3.8.
@@ -75,10 +29,12 @@ OLD_PYTHON = [
 CHECKOUT = subprocess.run([ROOT / "scripts/checkout-name"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def step(
-    title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900, label: str = "", light: bool = True
-) -> Step:
-    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT, label=label, light=light)
+# Of Molecule: no play of ours has run then. An image may need packages from an archive that does not answer for a moment.
+NO_HOSTS = re.compile(r"> create\].*Executed: Failed")
+
+
+def step(title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900, label: str = "") -> Step:
+    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT, label=label)
 
 
 def lint() -> list[Step]:
@@ -90,7 +46,7 @@ def lint() -> list[Step]:
         step("TOSCA templates", "tests/tosca/run"),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
         step("mypy nova_lxd", "mypy", "--config-file", "tests/nova_lxd/mypy.ini", "-p", "nova_lxd"),
-        step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "pictures", "steps", "usage"))),
+        step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in SCRIPTS)),
         step("yamllint", "yamllint", "--strict", "."),
         step("ruff check", "ruff", "check", "."),
         step("ruff format", "ruff", "format", "--check", "--diff", "."),
@@ -98,13 +54,14 @@ def lint() -> list[Step]:
         step("changelog fragments", "antsibull-changelog", "lint"),
         step("reference is up to date", "scripts/reference", "--check"),
         step("tarball holds what git holds", "scripts/tarball", "--check"),
+        step("every file has an owner", "scripts/owned"),
         step("unit tests", "pytest", "-q", "-n", "2"),
         step("tests of the runner", "pytest", "-q", "-n", "2", "tests/runner"),
     ]
 
 
 def images() -> list[Step]:
-    return [step("test host images", "scripts/image", "bookworm", "trixie", light=False)]
+    return [step("test host images", "scripts/image", *RELEASES)]
 
 
 def compat() -> list[Step]:
@@ -118,8 +75,6 @@ def compat() -> list[Step]:
             *("tests/compat/run", version, part),
             after=("test host images",),
             label=f"compat-{version}-{part}-{CHECKOUT}",
-            # The deployment makes a host, and jobs there have little patience.
-            light=part != "play",
         )
         for part in ("play", "sanity", "units")
         for version in COMPAT_VERSIONS
@@ -144,39 +99,25 @@ def quick_start() -> list[Step]:
     return [found]
 
 
-def scenario_names() -> list[str]:
-    """Every scenario of Molecule but `default`, whose files the others share."""
-    return sorted(path.parent.name for path in (ROOT / "extensions/molecule").glob("*/molecule.yml") if path.parent.name != "default")
-
-
-def tests_elsewhere(release: str) -> list[str]:
-    """The files of tests that a run of everything gives to another release."""
-    return [name for name, own in ONE_RELEASE.items() if own != release]
-
-
-def in_everything() -> list[tuple[str, str]]:
-    """The scenarios and releases of a run of everything."""
-    names = [name for name in scenario_names() if name not in BY_HAND]
-    return [(name, release) for name in names for release in RELEASES if ONE_RELEASE.get(name, release) == release]
-
-
-def scenario(name: str, release: str, whole: bool = False) -> Step:
-    """``whole``: also the tests that a run of everything gives to another release."""
-    label = f"{name}-{release}-{CHECKOUT}"
-    found = step(
-        f"Molecule {name} on {release}",
-        *("scripts/scenario", name, release),
-        after=("test host images",),
-        limit=5400,
-        label=label,
-        light=False,
-    )
-    found.environment = {
-        **ENVIRONMENT,
-        "LOCAL_LABEL": label,
-        "TESTS_OF_ANOTHER_RELEASE": "" if whole else " ".join(tests_elsewhere(release)),
-    }
+def cluster(name: str, release: str) -> Step:
+    """The step that makes a cluster, or keeps the one that is there."""
+    lane = f"{name}-{release}-{CHECKOUT}"
+    title, command = f"{name} on {release}: the cluster", ("scripts/scenario", name, release, "keep")
+    found = step(title, *command, after=("test host images",), limit=3600, label=lane)
+    found.lane, found.environment = lane, {**ENVIRONMENT, "LOCAL_LABEL": lane}
     found.cleanup = ("scripts/scenario", name, release, "clean")
-    # Of Molecule: no play of ours has run then. An image may need packages from an archive that does not answer for a moment.
-    found.nothing_tested = rf"\[{name} > create\].*Executed: Failed"
+    found.again = second_try_without_hosts
+    return found
+
+
+def second_try_without_hosts(log: str) -> Mapping[str, str] | None:
+    """Nothing was tested if the hosts could not be made."""
+    return {} if NO_HOSTS.search(log) else None
+
+
+def on_cluster(test: Test, release: str, made: Step) -> Step:
+    """The step of a test on its cluster."""
+    found = step(f"{test.name} on {release}", "scripts/scenario", test.cluster, release, "file", *test.files, after=(made.title,))
+    found.lane, found.label, found.environment, found.cleanup = made.lane, made.label, made.environment, made.cleanup
+    found.limit = 7200 if test.cluster in IN_ORDER else 3600
     return found

@@ -41,6 +41,7 @@ OWNS = (
     "scripts/collections",
     "scripts/demo",
     "scripts/demo-slurm",
+    "scripts/down",
     "scripts/end-processes",
     "scripts/engine",
     "scripts/image",
@@ -51,5 +52,7 @@ OWNS = (
     "scripts/toolchain",
     "tests/data/rocm_smi",
     "tests/verify/conftest.py",
+    "tests/verify/fingerprint.py",
+    "tests/verify/host_state",
     "tests/verify/local.py",
 )

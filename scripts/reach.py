@@ -1,0 +1,132 @@
+"""Which files can reach a test: those that its own files name, followed to the end. What they reach goes stale, it is not due.
+
+A file names another one by its path, by its name in the collection (deephdc.accelerators.NAME) or by an import.
+What people read alone (words.py) does not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from words import content, is_python
+
+# What every cluster uses. It is not searched for names: these files list others that they are not about.
+SHARED = re.compile(
+    r"extensions/molecule/(?:config\.yml|default/.*)|images/.*|tests/verify/(?:conftest|fingerprint|local)\.py|tests/verify/host_state"
+    r"|ansible\.cfg|constraints\.txt|meta/runtime\.yml|requirements-dev\.txt|requirements\.yml"
+    r"|scripts/(?:collections|engine|image|local-\w+|scenario|toolchain)"
+)
+# What is tested in each run, and what only people read.
+NO_CODE = re.compile(
+    r".*\.md|\..*|LICENSE|CHANGELOG\.rst|Makefile|galaxy\.yml|pyproject\.toml|MAINTAINERS.*|(?:docs|changelogs)/.*|plugins/filter/\w+\.yml"
+    r"|plugins/doc_fragments/.*|meta/execution-environment\.yml"
+    r"|tests/(?:compat|data|nova_lxd|config\.yml|galaxy|golden|passed\.json|quick_start|runner|sanity|unit|verify/refusals)\b.*"
+    r"|scripts/(?!collections|demo|down|end-processes|engine|image|local-|packages|scenario|toolchain|virtual-).*"
+)
+# A path of one of these folders as a whole says nothing about what in it is used.
+TOO_WIDE = re.compile(r"extensions/molecule|plugins/\w+|tests/(?:stand_ins|unit|verify)")
+COLLECTION = "ansible_collections.deephdc.accelerators"
+COLLECTION_NAME = re.compile(r"deephdc\.accelerators\.(\w+)")
+PLAYBOOKS = re.compile(r'"tosca_site_playbooks": ?"?(.*?)"?[,}]')
+PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+|[\w-]+\.(?:ya?ml|py|mjs|sh)\b")
+
+
+def listed(root: Path) -> list[str]:
+    """The files that git tracks or would track."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"]
+    names = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")
+    return sorted(name for name in names if name and (root / name).is_file())
+
+
+def imported(python: ast.AST) -> Iterator[str]:
+    """Yield the paths of imported modules and of each imported name, which may be a module as well, without a suffix."""
+    for node in ast.walk(python):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names = [*module, *(".".join([*filter(None, module), alias.name]) for alias in node.names)]
+            yield from (name.removeprefix(f"{COLLECTION}.").strip(".").replace(".", "/") for name in names)
+
+
+class Tree:
+    """The code of a working tree."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.files = [name for name in listed(root) if not NO_CODE.fullmatch(name)]
+        self._known = set(self.files)
+        self._named: dict[str, set[str]] = {}
+        self._below: dict[str, list[str]] = {}
+        for name in self.files:
+            for folder in PurePosixPath(name).parents:
+                self._below.setdefault(str(folder), []).append(name)
+
+    def text(self, name: str) -> str:
+        return (self.root / name).read_text(encoding="utf-8", errors="replace")
+
+    def below(self, folder: str) -> list[str]:
+        return self._below.get(folder, [])
+
+    def at(self, path: str) -> list[str]:
+        """The file of this path, or all files of the folder."""
+        if path in self._known:
+            return [path]
+        return [] if "/" not in path or TOO_WIDE.fullmatch(path) else self.below(path)
+
+    @cached_property
+    def _of_the_collection(self) -> dict[str, list[str]]:
+        """Map each name in the collection to its files: roles, playbooks, plugins, and filters, which share files."""
+        found: dict[str, list[str]] = {}
+        for name in self.files:
+            path = PurePosixPath(name)
+            if path.parts[0] == "roles":
+                found.setdefault(path.parts[1], []).append(name)
+            elif path.parts[0] in ("playbooks", "plugins"):
+                found.setdefault(path.stem, []).append(name)
+            if name.startswith("plugins/filter/"):
+                for word in re.findall(r'"(\w+)": as_filter', self.text(name)):
+                    found.setdefault(word, []).append(name)
+        return found
+
+    def named_by(self, name: str) -> set[str]:
+        """The files that a file names."""
+        if name not in self._named:
+            self._named[name] = set() if SHARED.fullmatch(name) else set(self._find_named(name))
+        return self._named[name]
+
+    def _find_named(self, name: str) -> Iterator[str]:
+        raw, folder = self.text(name), PurePosixPath(name).parent
+        text = content(name, raw)
+        if is_python(name, raw):
+            for word in imported(ast.parse(raw, filename=name)):
+                paths = (os.path.normpath(f"{place}/{word}.py") for place in (".", folder, folder.parent, "scripts"))
+                yield from (file for file in paths if file in self._known)
+        for word in COLLECTION_NAME.findall(text):
+            yield from self._of_the_collection.get(word, ())
+        for word in PATH.findall(text):
+            parts = [part for part in word.split("/") if part not in ("", ".", "..")]
+            yield from self.at(os.path.normpath(folder / word.lstrip("/")))
+            for begin in range(len(parts)):  # what comes before may be a variable
+                yield from self.at("/".join(parts[begin:]))
+        # What a program of several files is made of; an artifact has the names of playbooks alone.
+        if name.startswith("tests/stand_ins/") and str(folder) != "tests/stand_ins":
+            yield from self.below(str(folder))
+        for value in PLAYBOOKS.findall(text) if name.startswith("tosca/artifacts/") else ():
+            yield from (file for word in re.findall(r"\w+", value) for file in self.at(f"playbooks/{word}.yml"))
+        if name.startswith("extensions/molecule/") and name.endswith("/converge.yml"):
+            yield from self.below(f"{folder}/inventory")
+
+    def reached(self, seeds: Iterable[str]) -> set[str]:
+        """The seeds, what they name, and what every cluster uses."""
+        left, found = list(seeds), {name for name in self.files if SHARED.fullmatch(name)}
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left.extend(self.named_by(name))
+        return found

@@ -1,0 +1,79 @@
+"""When each test passed last, with which commit, and what it took: tests/passed.json, and what this machine knows beside it.
+
+The runner writes the machine's own file. `scripts/test --record` merges it into tests/passed.json, once for a submission.
+`landed` is a commit of which all that was due has passed, such as the newest one of the main branch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+NAME = "tests/passed.json"
+MACHINE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deephdc.accelerators/passed.json"
+
+
+@dataclass(frozen=True)
+class Pass:
+    commit: str
+    date: str  # ISO 8601, UTC
+    seconds: int
+    cpu_seconds: int
+    flaky: int = 0  # how often it passed at the second try alone
+
+
+class Record:
+    """Passes by test and release; `made FOLDER` is the making of a cluster."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.landed = root, ""
+        self.passes: dict[tuple[str, str], Pass] = {}
+        for file in (root / NAME, MACHINE):
+            self._read(file)
+
+    def _read(self, file: Path) -> None:
+        try:
+            values = json.loads(file.read_text())
+        except FileNotFoundError:
+            return
+        self.landed = self.landed or values["landed"]
+        for key, value in values["passed"].items():
+            name, _blank, release = key.rpartition(" ")
+            found, known = Pass(**value), self.passes.get((name, release))
+            if self.is_ours(found.commit) and (known is None or known.date <= found.date):
+                self.passes[name, release] = found
+
+    @cache  # noqa: B019 - because there is one record in a run
+    def is_ours(self, commit: str, of: str = "HEAD") -> bool:
+        """Whether a commit is in the history of another one; what is not says nothing about these files."""
+        words = ["git", "merge-base", "--is-ancestor", commit, of]
+        return bool(commit) and subprocess.run(words, cwd=self.root, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    def base(self, name: str, release: str) -> str:
+        """The newest commit with which this test is known to pass, itself or as all of a landed state; empty if none is."""
+        passed = self.passes.get((name, release))
+        landed = self.landed if self.is_ours(self.landed) else ""
+        if passed is None or (landed and self.is_ours(passed.commit, landed)):
+            return landed
+        return passed.commit
+
+    def cpu(self, name: str, release: str, unknown: int = 120) -> int:
+        """Processor seconds of the last pass, on another release if not on this one."""
+        others = [one for (test, _release), one in self.passes.items() if test == name]
+        known = self.passes.get((name, release)) or (others[0] if others else None)
+        return known.cpu_seconds if known else unknown
+
+    def add(self, name: str, release: str, found: Pass) -> None:
+        self.passes[name, release] = found
+        self.write(MACHINE)
+
+    def write(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f' "{name} {release}": {json.dumps(asdict(one))}' for (name, release), one in sorted(self.passes.items())]
+        new = file.with_suffix(f".{os.getpid()}")
+        new.write_text(f'{{"landed": "{self.landed}", "passed": {{\n' + ",\n".join(lines) + "\n}}\n")
+        os.replace(new, file)

@@ -1,0 +1,118 @@
+"""What scripts/due says of files of this repository, and what in a file counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from owners import Test, all_tests, closeness, owners, problems
+from plan import Plan
+from reach import NO_CODE, listed
+from words import content
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAN = Plan(ROOT)
+
+
+def test_every_file_of_code_has_an_owner():
+    files = listed(ROOT)
+    assert problems(all_tests(ROOT), [name for name in files if not NO_CODE.fullmatch(name)], files) == []
+
+
+def test_the_closest_path_owns():
+    few = [
+        Test("a", "a", ("tests/verify/a/test_a.py",), ("roles/x", "roles/x/tasks/b.yml"), ""),
+        Test("b", "b", (), ("roles/x/tasks", "roles/x/*.j2"), ""),
+        Test("c", "c", (), ("roles/x/tasks", "roles/y"), ""),
+    ]
+    names = ("roles/x/meta/main.yml", "roles/x/tasks/a.yml", "roles/x/tasks/b.yml", "roles/x/tasks/c.j2", "tests/verify/a/test_a.py", "z")
+    assert [[test.name for test in owners(name, few)] for name in names] == [["a"], ["b", "c"], ["a"], ["b"], ["a"], []]
+    assert problems(few, ["z"], ["roles/x/tasks/b.yml"]) == [
+        "z has no owner: name it in OWNS of the test on a real system that would fail if it were broken",
+        "b: no file is at roles/x/*.j2",
+        "c: no file is at roles/y",
+    ]
+    assert closeness("roles/x", "roles/xy/a") == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "smokes"),
+    [
+        ("roles/slurm_node/tasks/main.yml", {"slurm"}),
+        ("plugins/plugin_utils/_kubernetes/kubeadm.py", {"kubernetes"}),
+        ("roles/openstack_network/tasks/main.yml", {"openstack"}),
+        ("roles/marathon/tasks/main.yml", {"mesos"}),
+        ("tosca/types/deephdc.yaml", set()),
+        ("docs/slurm.md", set()),
+    ],
+)
+def test_smokes_of_a_file(path: str, smokes: set[str]):
+    due, _stale = PLAN.of_paths([path])
+    assert {run.test.cluster for run in due if run.test.is_smoke} == smokes
+    assert {release for run in due if run.test.name == "slurm/test_00_smoke.py" for release in [run.release]} in (
+        set(),
+        {"bookworm", "trixie"},
+    )
+
+
+def test_what_reaches_a_test_makes_it_stale_and_not_due():
+    due, stale = ({run.test.name for run in runs} for runs in PLAN.of_paths(["roles/slurm_node/tasks/main.yml"]))
+    assert (
+        "tosca_xopera" in stale and "slurm_upgrade/test_upgrade.py" in stale and not due & {"tosca_xopera", "oidc_proxy/test_05_slurm.py"}
+    )
+
+
+def test_a_path_that_git_does_not_know_is_refused():
+    with pytest.raises(FileNotFoundError, match="git knows no file roles/slurm_nod"):
+        PLAN.of_paths(["roles/slurm_nod"])
+
+
+TASKS, META = "roles/a/tasks/main.yml", "roles/a/meta/main.yml"
+SPECS, MODULE = "roles/a/meta/argument_specs.yml", "plugins/modules/a.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "is_same"),
+    [
+        (TASKS, "- name: Run a\n  command: a\n", "# Why.\n- name: Run a  # and how\n  command: a\n", True),
+        (TASKS, "- name: Count all of the zebras\n  command: a\n", "- name: Count each of those zebras\n  command: a\n", True),
+        (TASKS, "- name: Write the controllers' configuration\n  command: a\n", "- name: Write another one\n  command: a\n", False),
+        (TASKS, "- assert: {fail_msg: 'a zebra in {{ b }} runs'}\n", "- assert: {fail_msg: 'no zebra in {{ b }} runs'}\n", True),
+        (TASKS, "- assert: {fail_msg: 'a zebra in {{ b }} runs'}\n", "- assert: {fail_msg: 'a zebra in {{ c }} runs'}\n", False),
+        (TASKS, "- apt: {name: a}\n", "- apt: {name: b}\n", False),
+        (TASKS, "- shell: |\n    #!/bin/a\n    b\n", "- shell: |\n    #!/bin/c\n    b\n", False),
+        (TASKS, "- debug: {msg: !unsafe a}\n", "- debug: {msg: a}\n", False),
+        (TASKS, "- vars: {description: a}\n", "- vars: {description: b}\n", False),
+        (TASKS, "- name: [\n", "- name: [ # this is no YAML\n", False),
+        (META, "galaxy_info: {author: a}\ndependencies: []\n", "galaxy_info: {author: b}\ndependencies: []\n", True),
+        (META, "galaxy_info: {author: a}\ndependencies: []\n", "galaxy_info: {author: a}\ndependencies: [b]\n", False),
+        (SPECS, "main:\n  description: a\n  options: {b: {description: [c], type: str}}\n", "main: {options: {b: {type: str}}}\n", True),
+        (SPECS, "main: {options: {description: {type: str}}}\n", "main: {options: {description: {type: int}}}\n", False),
+        (MODULE, '"""A."""\nDOCUMENTATION = "a"\na = 1  # b\n', '"""C\n\nd."""\nDOCUMENTATION = """e"""\n\n# f\na = 1\n', True),
+        (MODULE, 'def a():\n    """b"""\n    return 1\n', "def a():\n    return 1\n", True),
+        (MODULE, 'a = f"A zebra was never on {b}, said he."\n', 'a = (\n    f"On {b} no zebra "\n    "was seen by us all."\n)\n', True),
+        (MODULE, 'a = f"A zebra was never on {b}, said he."\n', 'a = f"A zebra was never on {c}, said he."\n', False),
+        (
+            MODULE,
+            'a = f"{where} asks for GPU type {b}, said all of them."\n',
+            'a = f"{where} wants GPU type {b}, said all of them."\n',
+            False,
+        ),
+        (MODULE, 'a = "NodeName=zebra and stripes of all its lines."\n', 'a = "NodeName=zebra and spots of all its lines."\n', False),
+        (MODULE, 'raise ValueError("many zebras are there")\n', 'raise ValueError("more zebras are there")\n', True),
+        (MODULE, 'a = "b"\n', 'a = "c"\n', False),
+        (MODULE, "if a:\n    b\n", "if a:\n  b  # c\n", True),
+        ("scripts/a", "#!/usr/bin/env python3\na = 1\n", "#!/usr/bin/env python3\na = 1  # b\n", True),
+        ("roles/a/templates/a.j2", "# a\n", "# b\n", False),
+    ],
+)
+def test_words_for_people_do_not_count(name: str, before: str, after: str, is_same: bool):
+    assert (content(name, before) == content(name, after)) is is_same
+
+
+def test_every_file_is_read_for_what_it_does():
+    """None of ours is taken raw because it could not be parsed."""
+    for name in PLAN.tree.files:
+        if name.endswith((".py", ".yml")):
+            raw = (ROOT / name).read_text()
+            assert content(name, raw) != raw or not raw.strip(), name
