@@ -70,3 +70,9 @@ def dividing_gpus(cluster: Cluster) -> Iterator[DividingGpus]:
     cluster.out(
         "gpu1", f"systemctl disable --quiet {unit.rsplit('/', maxsplit=1)[1]} || true; rm -f {unit} {script} /usr/local/bin/nvidia-smi*"
     )
+
+
+@pytest.fixture(scope="module")
+def kernels(cluster: Cluster) -> list[str]:
+    """The older kernel, which the host has, a newer one of the same series, and the newer one's upstream version."""
+    return cluster.out("gpu1", "cat /root/kernels").split()

@@ -7,45 +7,17 @@ import signal
 import subprocess
 import time
 
-import pytest
+from gpu_host_site import PLAYBOOK, driver, told
 from local import Cluster, changed
 
-PLAYBOOK = "playbooks/gpu_hosts.yml"
 PACKAGE = "nvidia-kernel-open-dkms"
 # What changes the driver alone is not made longer by the role that follows.
 SKIP = ("--skip-tags", "nvidia_container_toolkit")
 
 
-@pytest.fixture(scope="module")
-def kernels(cluster: Cluster) -> list[str]:
-    return cluster.out("gpu1", "cat /root/kernels").split()
-
-
-def driver(cluster: Cluster) -> dict[str, str]:
-    """Kernel to the version of the module that it would load."""
-    found = {}
-    for kernel in cluster.out("gpu1", "ls /boot | sed -n 's/^vmlinuz-//p'").split():
-        found[kernel] = cluster.run("gpu1", f"modinfo -k {kernel} -F version nvidia").stdout.strip()
-    return found
-
-
 def files(cluster: Cluster) -> str:
     """What the role wrote; without the driver there is none."""
     return cluster.out("gpu1", "find /etc -name 'deephdc-nvidia' -o -name 'deephdc-nvidia.*'")
-
-
-def told(output: str) -> str:
-    """What a run said, without the line breaks of its output."""
-    return " ".join(output.split())
-
-
-def test_module_is_there_for_the_kernel(cluster, kernels):
-    assert driver(cluster) == {kernels[0]: "570.86.15"}
-    assert f"nvidia/570.86.15, {kernels[0]}, x86_64: installed" in cluster.out("gpu1", "dkms status")
-
-
-def test_an_a100_gets_the_open_modules(cluster, kernels):
-    assert cluster.out("gpu1", f"modinfo -k {kernels[0]} -F license nvidia") == "Dual MIT/GPL"
 
 
 def test_nouveau_is_kept_off_in_the_initramfs_too(cluster, kernels):

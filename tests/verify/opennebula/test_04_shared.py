@@ -74,10 +74,8 @@ def test_a_second_run_of_both_changes_nothing(site):
 
 def test_both_managers_get_no_new_work_before_one_is_waited_for_and_each_gives_back(site, tmp_path):
     # Machines that the tests before started would be waited for.
-    for machine in site.one("print(*(getattr(one.host.info(0).VMS, 'ID', None) or []))").split():
-        site.out(
-            "front", f"python3 -c 'import xmlrpc.client as x; x.ServerProxy(\"http://127.0.0.1:2633/RPC2\").stand_in.terminate({machine})'"
-        )
+    for machine in site.running():
+        site.stand_in(f"terminate({machine})")
     number = site.out("front", "runuser -u ada -- sbatch --parsable --chdir=/tmp --gres=gpu:a100:1 --wrap 'sleep 300'").strip()
     site.until("front", f"squeue --noheader --format=%T --jobs={number}", "RUNNING")
 
