@@ -436,7 +436,7 @@ class Oned:
         for number, entry in self.templates.items():
             if (entry["name"], entry["user"]) == (name, user):
                 raise Failure(INTERNAL, f"NAME is already taken by TEMPLATE {number}.")
-        number = len(self.templates)
+        number = max(self.templates, default=-1) + 1
         rest = [(key, value) for key, value in attributes if key != "NAME"]
         bits = [1, 1, 0, *[0] * 6]
         self.templates[number] = {"name": name, "user": user, "group": self.users[user]["group"], "bits": bits, "template": rest}
