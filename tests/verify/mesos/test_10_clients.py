@@ -62,4 +62,5 @@ def test_pypis_client_of_marathon(cluster: Cluster) -> None:
     said = cluster.out(
         "m1", f"cat > /run/test-client.py <<'END'\n{PROGRAM}\nEND\necho '{given}' | PYTHONPATH={WHERE} python3 /run/test-client.py"
     )
+    cluster.out("m1", f"rm -r {WHERE} /run/test-client.py")
     assert said.splitlines() == ["refused 401", "1", "2", "1", "0"]
