@@ -205,6 +205,8 @@ def test_a_deleted_server_frees_its_gpu(
 def test_a_hold_disables_the_service_names_owners_and_ends_nothing(
     cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]
 ) -> None:
+    ada.remove(*[server["id"] for server in servers[1:]])
+    del servers[1:]
     hold = {"reason": "gpu_hold: test", "wait": 0.05, "seconds": 3, "reboot": True}
     variables = {f"gpu_hold_{key}": value for key, value in hold.items()}
     play = "tests/verify/openstack/hold.yml"
