@@ -52,7 +52,7 @@ def quoted() -> frozenset[tuple[str, ...]]:
 
 
 def is_quoted(*texts: str) -> bool:
-    """Whether a test may look for one of these texts; what is too short to tell counts."""
+    """Whether a test may look for one of these texts; what is too short to decide counts."""
     long = [text for text in texts if runs(text, 2)]
     return not long or any(quoted() & (runs(text, QUOTE) | runs(text, 2)) for text in long)
 

@@ -17,6 +17,7 @@ What in a real site other commands and the probes bring comes by calls of its ow
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 import sys
@@ -73,6 +74,7 @@ SIGNATURES = {
 MONITORED, DISABLED, OFFLINE = 2, 4, 8  # of a host; the first is INIT for a moment
 PENDING, ACTIVE, DONE, POWERED_OFF = 1, 3, 6, 8  # of a machine
 TYPES = {"i": int, "s": str, "b": bool}
+KEPT = ("groups", "users", "clusters", "hosts", "templates", "machines")  # by remember
 
 
 class Failure(Exception):
@@ -201,6 +203,7 @@ class Oned:
         self.hosts: dict[int, dict] = {}
         self.templates: dict[int, dict] = {}
         self.machines: list[dict] = []
+        self.kept: dict[str, object] = {}
         self.calls: list[str] = []  # the methods that were called, for tests
         self.add_user(*administrator.split(":"), group=0)
 
@@ -261,6 +264,19 @@ class Oned:
         for device in (device for host in self.hosts.values() for device in host["pci"] if device["VMID"] == vm):
             device["VMID"] = -1
         return vm
+
+    # For tests, which leave it as they found it.
+
+    def remember(self) -> bool:
+        """Keep everything that is there now."""
+        self.kept = copy.deepcopy({name: getattr(self, name) for name in KEPT})
+        return True
+
+    def recall(self) -> bool:
+        """Have again what was there at the last remember."""
+        for name, value in copy.deepcopy(self.kept).items():
+            setattr(self, name, value)
+        return True
 
     # Answers.
 
@@ -420,7 +436,7 @@ class Oned:
         for number, entry in self.templates.items():
             if (entry["name"], entry["user"]) == (name, user):
                 raise Failure(INTERNAL, f"NAME is already taken by TEMPLATE {number}.")
-        number = len(self.templates)
+        number = max(self.templates, default=-1) + 1
         rest = [(key, value) for key, value in attributes if key != "NAME"]
         bits = [1, 1, 0, *[0] * 6]
         self.templates[number] = {"name": name, "user": user, "group": self.users[user]["group"], "bits": bits, "template": rest}
@@ -608,6 +624,8 @@ class Server(ThreadingMixIn, SimpleXMLRPCServer):
                 "stand_in.probe",
                 "stand_in.power_off",
                 "stand_in.terminate",
+                "stand_in.remember",
+                "stand_in.recall",
             ):
                 return getattr(self.oned, method[len("stand_in.") :])(*params)
             return self.oned.answer(method, tuple(params))

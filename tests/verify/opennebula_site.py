@@ -30,6 +30,19 @@ class Site(Cluster):
         """Addresses of the devices that machines may get."""
         return self.one("print(*sorted(device.SHORT_ADDRESS for device in one.host.info(0).HOST_SHARE.PCI_DEVICES.PCI))").split()
 
+    def given(self) -> dict[str, str]:
+        """Addresses of the devices that machines have, each with its machine's number."""
+        has = "{device.SHORT_ADDRESS: device.VMID for device in one.host.info(0).HOST_SHARE.PCI_DEVICES.PCI if device.VMID != -1}"
+        return {address: str(machine) for address, machine in json.loads(self.one(f"print(json.dumps({has}))")).items()}
+
+    def running(self) -> list[str]:
+        """Numbers of the machines on the host."""
+        return self.one("print(*(getattr(one.host.info(0).VMS, 'ID', None) or []))").split()
+
+    def stand_in(self, call: str) -> None:
+        """What the stand-in for oned does for tests, such as terminate(0): see tests/stand_ins/opennebula_api.py."""
+        self.out("front", f"python3 -c 'import xmlrpc.client as x; x.ServerProxy(\"http://127.0.0.1:2633/RPC2\").stand_in.{call}'")
+
     def start(self, template: str, session: str, more: str = "") -> str:
         """Start a machine from a template; its error, or nothing."""
         return self.one(

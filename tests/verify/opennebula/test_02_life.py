@@ -1,16 +1,18 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to a site: others write, the API fails, all is taken back, a run is killed. A test begins with what the one before left."""
+"""What happens to a site: others write, the API fails, all is taken back, a run is killed."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+from collections.abc import Iterator
 
+import pytest
 from leaks import ProcessWatch
 from local import ROOT
-from opennebula_site import AUTH, CARD, COPY, OFFERED, PLAYBOOK, SKIP, recap
+from opennebula_site import AUTH, CARD, COPY, OFFERED, PLAYBOOK, SKIP, Site, recap
 
 OWNS = (
     "roles/opennebula_pci/tasks/hosts.yml",
@@ -28,6 +30,8 @@ ONE_DEPLOY = """---
 :device_name: []
 :nvidia_vendors:
 - 10de"""
+# As OpenNebula's package has it.
+FRESH = ONE_DEPLOY.replace("*:*", "0:0")
 DISABLED = 4
 # A search for the password by a user who may read only what every user may, and in the logs by root.
 SEARCH = """
@@ -51,11 +55,18 @@ holders(['/etc', '/home', '/root', '/run', '/srv', '/tmp', '/usr/local', '/var']
 """
 
 
-def test_what_one_deploy_and_people_made_stays_and_no_secret_is_told(site):
-    """one-deploy ran again with a network card in its pci_devices.
+@pytest.fixture(scope="module", autouse=True)
+def deployed(site: Site) -> Iterator[str]:
+    """The settings of the probes, which are as they were afterwards, on the front end and on its host."""
+    before = site.conf()
+    yield before
+    site.write_conf(before)
+    site.out("kvm1", f"cat > {COPY} <<'E'\n{before}\nE")
 
-    A person edited a template; others have quotas.
-    """
+
+@pytest.fixture(scope="module")
+def others(site: Site) -> None:
+    """Have one-deploy run again with a network card in its pci_devices, a template edited, and quotas and a template of others."""
     site.write_conf(ONE_DEPLOY)
     site.one(f"""
 one.host.update(0, 'PCI_SHORT_ADDRESS="{CARD}" NOTE="rack 7"', 1)
@@ -66,6 +77,21 @@ one.user.quota(eve.ID, 'VM=[VMS="5"]')
 research = next(group for group in one.grouppool.info().GROUP if group.NAME == 'research')
 one.group.quota(research.ID, 'VM=[PCI_DEV="9",CPU="64"]')""")
     site.one("one.template.allocate('NAME=a100 CPU=1 MEMORY=64')", "eve:pw")
+
+
+@pytest.fixture(scope="module")
+def taken_back(site: Site, deployed: str) -> Iterator[None]:
+    """A site without what the playbook made; the host was disabled by a person meanwhile."""
+    site.write_conf(deployed)
+    site.one("one.host.status(0, 1)")
+    site.roll_out(variables={"opennebula_pci_state": "absent", "opennebula_host_cgroup_acl": False})
+    yield
+    site.one("one.host.status(0, 0)")
+    if "accelerator" not in site.conf():
+        site.roll_out()
+
+
+def test_what_one_deploy_and_people_made_stays_and_no_secret_is_told(site, others):
     password = (site.secrets / "oneadmin").read_text(encoding="utf-8").split()[0]
     watch = ProcessWatch([password.encode()])
     watch.start()
@@ -93,13 +119,15 @@ print(json.dumps([own.TEMPLATE[name] for name in ('LOGO', 'SCHED_REQUIREMENTS', 
     assert "changed=0" in recap(again, "front") and "changed=0" in recap(again, "kvm1")
 
 
-def test_without_an_answer_nothing_is_changed(site):
-    """pci.conf is as OpenNebula's package has it, so that there would be something to do."""
-    fresh = ONE_DEPLOY.replace("*:*", "0:0")
-    site.write_conf(fresh)
-    said = site.roll_out(variables={"opennebula_pci_endpoint": "http://localhost:9/RPC2"}, succeeds=False)
-    assert "OpenNebula at http://localhost:9/RPC2 does not answer" in " ".join(said.split())
-    assert "changed=0" in recap(said, "front") and site.conf() == fresh
+def test_without_an_answer_nothing_is_changed(site, deployed):
+    """There would be something to do."""
+    site.write_conf(FRESH)
+    try:
+        said = site.roll_out(variables={"opennebula_pci_endpoint": "http://localhost:9/RPC2"}, succeeds=False)
+        assert "OpenNebula at http://localhost:9/RPC2 does not answer" in " ".join(said.split())
+        assert "changed=0" in recap(said, "front") and site.conf() == FRESH
+    finally:
+        site.write_conf(deployed)
 
 
 def test_what_can_not_be_passed_through_is_refused_before_anything_changes(site):
@@ -119,10 +147,8 @@ def test_what_no_host_can_give_is_refused_before_anything_changes(site):
     assert "changed=0" in recap(said, "front")
 
 
-def test_all_can_be_taken_back(site):
-    """The host was disabled by a person meanwhile, and stays so: reporting its devices at once would enable it."""
-    site.one("one.host.status(0, 1)")
-    site.roll_out(variables={"opennebula_pci_state": "absent", "opennebula_host_cgroup_acl": False})
+def test_all_can_be_taken_back(site, others, taken_back):
+    """A host that was disabled stays so: reporting its devices at once would enable it."""
     assert ":filter: '0:0'" in site.conf() or ':filter: "0:0"' in site.conf()
     assert "deephdc" not in site.conf() + site.out("kvm1", "cat /etc/libvirt/qemu.conf")
     left = site.one("print(json.dumps([one.host.info(0).STATE, dict(one.host.info(0).TEMPLATE)]))")
@@ -132,7 +158,7 @@ def test_all_can_be_taken_back(site):
     assert site.one("print(*(entry.UNAME for entry in one.templatepool.info(-2, -1, -1).VMTEMPLATE))") == "eve"
 
 
-def test_a_run_that_is_killed_is_finished_by_the_next(site):
+def test_a_run_that_is_killed_is_finished_by_the_next(site, taken_back):
     """Killed when pci.conf is written and no host has it."""
     site.one('one.host.update(0, \'PCI_SHORT_ADDRESS="" NOTE=""\', 1)')
     site.out("front", "runuser -u oneadmin -- onehost forceupdate kvm1")

@@ -93,9 +93,7 @@ class Holds:
         return json.loads(self.site.out("kvm1", f"cat {HELD}/nvidia_driver"))["managers"]
 
     def terminate(self, machine: str) -> None:
-        self.site.out(
-            "front", f"python3 -c 'import xmlrpc.client as x; x.ServerProxy(\"http://127.0.0.1:2633/RPC2\").stand_in.terminate({machine})'"
-        )
+        self.site.stand_in(f"terminate({machine})")
 
 
 @pytest.fixture
@@ -103,7 +101,7 @@ def holds(site: Site):
     found = Holds(site)
     site.one("one.host.status(0, 0)")
     # Those that the tests before started.
-    for machine in site.one("print(*(getattr(one.host.info(0).VMS, 'ID', None) or []))").split():
+    for machine in site.running():
         found.terminate(machine)
     yield found
     site.out("kvm1", f"rm -rf {HELD}")

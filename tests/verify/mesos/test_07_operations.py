@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import time
+from collections.abc import Iterator
 
 import pytest
 from local import Cluster, changed
@@ -44,14 +45,27 @@ def words(output: str) -> str:
     return " ".join(output.split())
 
 
-@pytest.fixture(scope="module")
-def task(cluster: Cluster) -> str:
-    (made,) = start(cluster, app("train", "sleep 3000", **ON_HOST))
-    return str(made["id"])
-
-
 def is_away(cluster: Cluster) -> bool:
     return bool(agent(cluster, HOST).get("deactivated"))
+
+
+@pytest.fixture(scope="module")
+def task(cluster: Cluster) -> Iterator[str]:
+    """A task of the application train, which runs on the host alone."""
+    (made,) = start(cluster, app("train", "sleep 3000", **ON_HOST))
+    yield str(made["id"])
+    remove(cluster, "train")
+
+
+@pytest.fixture(scope="module")
+def drained(cluster: Cluster, task: str) -> Iterator[str]:
+    """What a drain says that waits for the task in vain; the host is given back by the last test, or at the end."""
+    wanted = {"mesos_drain_hosts": HOST, "mesos_drain_reason": "new fan", "mesos_drain_wait": 3}
+    said = words(cluster.playbook(DRAIN, "--check", variables=wanted))
+    assert f"task {task}" in said and not is_away(cluster), "only a prediction"
+    yield words(cluster.playbook(DRAIN, variables=wanted, succeeds=False))
+    if is_away(cluster):
+        cluster.playbook(RESUME, "--limit", HOST)
 
 
 def test_a_request_that_is_not_clear_is_refused(cluster: Cluster) -> None:
@@ -61,12 +75,8 @@ def test_a_request_that_is_not_clear_is_refused(cluster: Cluster) -> None:
     assert "Run mesos_remove_agent without --limit" in said
 
 
-def test_a_drain_waits_for_a_task_and_ends_none(cluster: Cluster, task: str) -> None:
-    wanted = {"mesos_drain_hosts": HOST, "mesos_drain_reason": "new fan", "mesos_drain_wait": 3}
-    said = words(cluster.playbook(DRAIN, "--check", variables=wanted))
-    assert f"task {task}" in said and not is_away(cluster), "only a prediction"
-    said = words(cluster.playbook(DRAIN, variables=wanted, succeeds=False))
-    assert "Nothing was ended and the agent stays away" in said and task in said
+def test_a_drain_waits_for_a_task_and_ends_none(cluster: Cluster, task: str, drained: str) -> None:
+    assert "Nothing was ended and the agent stays away" in drained and task in drained
     assert is_away(cluster) and "drained: new fan" in cluster.out(HOST, f"cat {NOTE}")
     assert [one["id"] for one in tasks(cluster, "train")] == [task]
     assert ask(cluster, "marathon", "/v2/apps", app("late", "sleep 600", **ON_HOST)).status == 201
@@ -77,12 +87,14 @@ def test_a_drain_waits_for_a_task_and_ends_none(cluster: Cluster, task: str) -> 
     assert f"{HOST} was away before: drained: new fan" in said
 
 
+@pytest.mark.usefixtures("drained")
 def test_a_run_of_the_site_leaves_a_drained_agent_away(cluster: Cluster, task: str) -> None:
     cluster.playbook(PLAYBOOK)
     assert is_away(cluster) and [one["id"] for one in tasks(cluster, "train")] == [task]
 
 
-def test_a_host_is_given_back_with_all_its_gpus_only(cluster: Cluster, task: str) -> None:
+@pytest.mark.usefixtures("drained")
+def test_a_host_is_given_back_with_all_its_gpus_only(cluster: Cluster) -> None:
     device = cluster.out(HOST, "find /var/lib/gpu_simulator/sys/bus/pci/devices -mindepth 1 -maxdepth 1 | sort | head -1")
     cluster.out(HOST, f"mv {device} /root/lost-device")
     try:
@@ -107,7 +119,8 @@ def test_what_another_one_deactivated_is_left(cluster: Cluster) -> None:
         assert ask(cluster, "master", "/api/v1", {"type": "REACTIVATE_AGENT", "reactivate_agent": call}).status == 200
 
 
-def test_tasks_end_where_a_person_says_so(cluster: Cluster, task: str) -> None:
+@pytest.mark.usefixtures("task")
+def test_tasks_end_where_a_person_says_so(cluster: Cluster) -> None:
     """Marathon starts its own elsewhere, where the application may be there."""
     (moving,) = start(cluster, app("moves", "sleep 3000", gpus=1))
     where = moving["host"]
@@ -120,6 +133,7 @@ def test_tasks_end_where_a_person_says_so(cluster: Cluster, task: str) -> None:
         remove(cluster, "moves")
 
 
+@pytest.mark.usefixtures("task")
 def test_an_agent_with_a_task_does_not_leave(cluster: Cluster) -> None:
     until(lambda: tasks(cluster, "train"), lambda seen: len(seen) == 1, 90)
     said = words(cluster.playbook(REMOVE, variables={"mesos_remove_hosts": HOST, "mesos_remove_wait": 1}, succeeds=False))
@@ -128,7 +142,8 @@ def test_an_agent_with_a_task_does_not_leave(cluster: Cluster) -> None:
     assert "named in mesos_remove_dead, but it answers" in said
 
 
-def test_a_removal_that_was_killed_is_completed(cluster: Cluster) -> None:
+@pytest.mark.usefixtures("task")
+def test_a_removal_that_was_killed_is_completed_and_the_host_can_join_again(cluster: Cluster) -> None:
     seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
     print(f"KILL_SEED={seed}")
     wanted = {"mesos_remove_hosts": HOST, "mesos_remove_end_tasks_on": HOST}
@@ -141,13 +156,12 @@ def test_a_removal_that_was_killed_is_completed(cluster: Cluster) -> None:
     assert cluster.run(HOST, "test -d /var/lib/mesos/agent").returncode == 0, "what tasks wrote stays"
     assert changed(cluster.playbook(REMOVE, variables={"mesos_remove_hosts": HOST})) == []
 
-
-def test_a_host_that_left_can_join_again(cluster: Cluster) -> None:
     cluster.playbook(PLAYBOOK)
     assert agent(cluster, HOST)["active"] and HOST in cluster.out("m1", f"cat {RECORD}")
     until(lambda: tasks(cluster, "train"), lambda seen: len(seen) == 1, 90)
 
 
+@pytest.mark.usefixtures("task")
 def test_a_dead_host_leaves_when_a_person_says_so(cluster: Cluster) -> None:
     name = f"{cluster.label}-{HOST}"
     subprocess.run(["docker", "kill", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
@@ -169,7 +183,6 @@ def test_a_dead_host_leaves_when_a_person_says_so(cluster: Cluster) -> None:
     cluster.out(HOST, "systemctl stop mesos-agent; rm -f /var/lib/mesos/agent/meta/slaves/latest")
     cluster.playbook(PLAYBOOK)
     assert agent(cluster, HOST)["active"]
-    remove(cluster, "train")
 
 
 def closed(cluster: Cluster, kind: str) -> None:
