@@ -16,7 +16,7 @@ ENVIRONMENT = {
     "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
     "NO_COLOR": "1",
 }
-SCRIPTS = ("checks", "owners", "pictures", "plan", "reach", "record", "steps", "usage", "words")
+SCRIPTS = ("checks", "golden", "owners", "pictures", "plan", "reach", "record", "steps", "usage", "words")
 COMPAT_VERSIONS = ("2.16", "2.19", "2.21")
 
 # Modules that promise to run where only an old Python is; the others need what galaxy.yml's readers expect, 3.8.

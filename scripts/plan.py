@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import golden
 from owners import Test, all_tests, owners
 from reach import NO_CODE, Tree, listed
 from record import Record
@@ -60,6 +61,7 @@ class Plan:
                 differs = set(self.git("diff", "--name-only", "-z", "--no-renames", commit).split("\0"))
                 candidates = (now | before) & (differs | (now - before))
                 now = {name for name in candidates if name not in now or name not in before or self._differs(name, commit)}
+                now -= golden.without_effect(self.root, commit, now & before)
             self._changed[commit] = now
         return self._changed[commit]
 

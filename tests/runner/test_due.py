@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from golden import changed_lines
 from owners import Test, all_tests, closeness, owners, problems
 from plan import Plan
 from reach import NO_CODE, listed
@@ -116,3 +117,15 @@ def test_every_file_is_read_for_what_it_does():
         if name.endswith((".py", ".yml")):
             raw = (ROOT / name).read_text()
             assert content(name, raw) != raw or not raw.strip(), name
+
+
+@pytest.mark.parametrize(
+    ("diff", "lines"),
+    [
+        ("@@ -3 +3 @@ def a\n-b\n+c\n@@ -9,0 +10,2 @@\n+d\n+e\n", [3, 10, 11]),
+        ("@@ -3 +3 @@\n-b\n+c\n@@ -9,2 +8,0 @@\n-d\n-e\n", []),
+        ("", []),
+    ],
+)
+def test_lines_that_were_only_removed_are_never_without_effect(diff: str, lines: list[int]):
+    assert changed_lines(diff) == lines

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("checks.py", "owners.py", "plan.py", "reach.py", "record.py", "steps.py", "usage.py", "words.py")
+MODULES = ("checks.py", "golden.py", "owners.py", "plan.py", "reach.py", "record.py", "steps.py", "usage.py", "words.py")
 COPIED = (*MODULES, "checkout-name", "due", "end-processes", "scenario", "test")
 # No linters there, and one release; the rest is the real one.
 CHECKS = """

@@ -1,0 +1,50 @@
+"""Changes that the golden configuration shows in full, and that change no byte of it: they make nothing due.
+
+Each changed line must be executed by the golden run, and all golden files be as they were; a line that was only removed can't be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SHOWN = re.compile(r"plugins/.*\.py|roles/\w+/templates/.*\.j2")
+HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+
+
+def changed_lines(diff: str) -> list[int]:
+    """The lines of the new file; empty if some were only removed."""
+    hunks = [(int(begin), int(count or 1)) for begin, count in HUNK.findall(diff)]
+    if any(count == 0 for _begin, count in hunks):
+        return []
+    return [line for begin, count in hunks for line in range(begin, begin + count)]
+
+
+def without_effect(root: Path, commit: str, names: set[str]) -> set[str]:
+    """The files among these whose change since a commit has no effect on any golden site, by a run of up to two minutes."""
+    candidates = sorted(name for name in names if SHOWN.fullmatch(name) and (root / name).exists())
+    git = ["git", "diff", "--unified=0", "--no-ext-diff", "--no-renames", commit, "--"]
+    run = {name: subprocess.run([*git, name], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout for name in candidates}
+    lines = {name: changed_lines(diff) for name, diff in run.items()}
+    asked = [f"{name}:{line}" for name, numbers in lines.items() for line in numbers]
+    if not asked or subprocess.run([*git, "tests/golden"], cwd=root, check=True, stdout=subprocess.PIPE).stdout:
+        return set()
+    memory = root / ".cache/golden.json"
+    key = hashlib.sha256(json.dumps(run).encode()).hexdigest()
+    known = json.loads(memory.read_text()) if memory.exists() else {}
+    if known.get("key") != key:
+        python, folder = sys.executable, root / "tests/golden"
+        done = subprocess.run([python, folder / "executed.py", *asked], cwd=root, stdout=subprocess.PIPE, text=True, check=False)
+        same = subprocess.run([python, folder / "render.py", "--check"], cwd=root, stdout=subprocess.DEVNULL, check=False).returncode == 0
+        missed = {line.rpartition(":")[0] for line in done.stdout.splitlines() if line.endswith(" is not executed")}
+        good = (
+            [name for name, numbers in lines.items() if numbers and name not in missed] if same and (done.returncode == 0 or missed) else []
+        )
+        known = {"key": key, "good": good}
+        memory.parent.mkdir(exist_ok=True)
+        memory.write_text(json.dumps(known))
+    return set(known["good"])
