@@ -2,7 +2,7 @@
 
 A test is a file tests/verify/FOLDER/test_*.py, which runs on the cluster that extensions/molecule/FOLDER makes. It may have constants:
 OWNS, paths of files, folders or patterns; LEAVES, why the cluster must be made again after it.
-In a folder of IN_ORDER all files are one test.
+In a folder of IN_ORDER all files but the smoke are one test.
 A file belongs to the tests whose path for it is the closest: the file itself, else a pattern, else the longest folder.
 """
 
@@ -54,7 +54,7 @@ class Test:
 
     @property
     def is_smoke(self) -> bool:
-        return self.name.endswith(SMOKE) or (self.cluster in IN_ORDER and any(file.endswith(SMOKE) for file in self.files))
+        return self.name.endswith(SMOKE)
 
     @property
     def smoke(self) -> str:
@@ -86,7 +86,10 @@ def all_tests(root: Path) -> list[Test]:
     for molecule in sorted(root.glob("extensions/molecule/*/molecule.yml")):
         cluster = molecule.parent.name
         files = sorted(root.glob(f"tests/verify/{cluster}/test_*.py"))
-        each = [(f"{cluster}/{file.name}", (file,)) for file in files] if cluster not in IN_ORDER else [(cluster, tuple(files))]
+        each = [(f"{cluster}/{file.name}", (file,)) for file in files]
+        if cluster in IN_ORDER:
+            smoke = [one for one in each if one[0].endswith(SMOKE)]
+            each = [*smoke, (cluster, tuple(file for file in files if file.name != SMOKE))]
         for name, own in each:
             said = [constants(file) for file in own]
             owns = tuple(path for one in said for path in one.get("OWNS", ()))  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ MACHINE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deep
 
 @dataclass(frozen=True)
 class Pass:
-    commit: str
+    commit: str  # empty: it never passed by itself, what it takes is known from elsewhere
     date: str  # ISO 8601, UTC
     seconds: int
     cpu_seconds: int
@@ -44,7 +44,7 @@ class Record:
         for key, value in values["passed"].items():
             name, _blank, release = key.rpartition(" ")
             found, known = Pass(**value), self.passes.get((name, release))
-            if self.is_ours(found.commit) and (known is None or known.date <= found.date):
+            if (not found.commit or self.is_ours(found.commit)) and (known is None or known.date <= found.date):
                 self.passes[name, release] = found
 
     @cache  # noqa: B019 - because there is one record in a run
@@ -57,7 +57,7 @@ class Record:
         """The newest commit with which this test is known to pass, itself or as all of a landed state; empty if none is."""
         passed = self.passes.get((name, release))
         landed = self.landed if self.is_ours(self.landed) else ""
-        if passed is None or (landed and self.is_ours(passed.commit, landed)):
+        if passed is None or not passed.commit or (landed and self.is_ours(passed.commit, landed)):
             return landed
         return passed.commit
 
