@@ -1,6 +1,6 @@
 """Another release of SLURM while a job runs, with two power cuts.
 
-The hosts have the next release afterwards. Debian 12's SLURM can't be upgraded in place: slurm_day2 tests how that is refused.
+Debian 12's SLURM can't be upgraded in place: test_upgrade_refused.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
+from slurm_site import SITE
 
 OWNS = (
     "playbooks/slurm_upgrade.yml",
@@ -26,10 +27,8 @@ OWNS = (
     "plugins/module_utils/_host/dpkg.py",
     "plugins/module_utils/_slurm/packages.py",
     "plugins/module_utils/_slurm/releases.py",
-    "extensions/molecule/slurm_upgrade",
 )
 
-SITE = "playbooks/slurm.yml"
 UPGRADE = "playbooks/slurm_upgrade.yml"
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
 # The suite after Debian 13 has this release of SLURM. Its index may be out of date on a mirror.
@@ -40,6 +39,8 @@ VARIABLES: dict[str, Any] = {
     "slurm_upgrade_batch": "100%",
     "slurm_upgrade_wait": 300,
 }
+LEAVES = "SLURM can't be downgraded: its state and its database are the next release's"
+
 pytestmark = pytest.mark.skipif(os.environ["LOCAL_RELEASE"] == "bookworm", reason="Debian 12's SLURM 22.05 can't be upgraded in place")
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from local import Cluster, changed
 from slurm_jobs import ended, look, submit
+from slurm_site import SITE
 
 OWNS = (
     "plugins/module_utils/_slurm/state.py",
     "plugins/modules/slurm_record_info.py",
-    "extensions/molecule/slurm_faults",
 )
-
-SITE = "playbooks/slurm.yml"
 
 
 def test_full_disk_is_named_before_anything_is_changed_and_a_second_run_heals(cluster: Cluster):

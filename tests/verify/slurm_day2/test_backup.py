@@ -1,57 +1,48 @@
-"""Backups are made while jobs run, and bring back a cluster whose controllers and database are gone, with its running job."""
+"""Backups are made while jobs run; a damaged one is refused, and so is a restore on a cluster that lives."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from local import Cluster, changed
-from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
+from slurm_jobs import tell
+from slurm_operations import backed_up, completed, running, saved
+from slurm_site import words
 
 OWNS = (
     "playbooks/slurm_backup.yml",
-    "playbooks/slurm_restore.yml",
     "roles/slurm_backup",
     "plugins/module_utils/_slurm/backup.py",
-    "plugins/module_utils/_slurm/database.py",
-    "plugins/module_utils/_slurm/restored_state.py",
     "plugins/modules/slurm_backup.py",
     "plugins/modules/slurm_database_info.py",
-    "plugins/modules/slurm_restore.py",
     "tests/verify/slurm_day2/backups.yml",
 )
 
-SITE = "playbooks/slurm.yml"
-BACKUP = "playbooks/slurm_backup.yml"
 RESTORE = "playbooks/slurm_restore.yml"
 DIRECTORY = "/var/backups/slurm"
-STATE = "/srv/slurm/state"
 
 
 @pytest.fixture(scope="module")
-def job(cluster: Cluster) -> str:
-    """A GPU job that runs until a test ends it."""
-    number = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", UNTIL_TOLD)
-    cluster.until("ctl1", f"squeue -h -j {number} -o %T", "RUNNING")
-    # slurmctld saves its state some seconds after a change.
-    since = cluster.out("ctl1", f"date +%s; sleep 1; scontrol update JobId={number} Comment=saved")
-    cluster.out("ctl1", f"until [ $(stat -c %Y {STATE}/job_state) -gt {since} ]; do sleep 0.3; done")
-    return number
+def job(cluster: Cluster) -> Iterator[str]:
+    """A GPU job that runs until the tests have ended."""
+    number = running(cluster, "gpu1")
+    saved(cluster, number)
+    yield number
+    tell(cluster, "gpu1", number)
+    completed(cluster, number)
 
 
 @pytest.fixture(scope="module")
-def backup(cluster: Cluster, job: str) -> Path:
+def backup(cluster: Cluster, job: str) -> Iterator[Path]:
     """The newest backup on the control node, made while a job runs."""
-    copies = cluster.state / "backups"
-    shutil.rmtree(copies, ignore_errors=True)
-    cluster.playbook(BACKUP)
-    cluster.playbook(BACKUP, variables={"slurm_backup_fetch": str(copies), "slurm_backup_keep": 1})
-    (made,) = copies.iterdir()
-    return made
+    yield backed_up(cluster)
+    cluster.out("ctl1", f"rm -r {DIRECTORY}")
+    shutil.rmtree(cluster.state / "backups")
 
 
 def test_a_backup_is_whole_private_and_the_newest_is_kept(cluster: Cluster, backup: Path):
@@ -92,34 +83,6 @@ def test_a_damaged_backup_and_a_living_cluster_are_refused(cluster: Cluster, bac
         (backup, "Nothing was restored: the accounting database has"),
     ):
         output = cluster.playbook(RESTORE, variables={"slurm_restore_from": str(source)}, succeeds=False)
-        assert sentence in " ".join(output.split())
+        assert sentence in words(output)
         assert [text for text in changed(output) if "Copy this host's part of the backup" not in text] == []
     assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
-
-
-def address(cluster: Cluster, host: str) -> str:
-    return cluster.out(host, "hostname --ip-address")
-
-
-def test_a_cluster_comes_back_on_empty_hosts_with_its_running_job(cluster: Cluster, backup: Path, job: str):
-    before = cluster.out("login", "sacctmgr -nP show assoc format=account,user,grptres | sort")
-    addresses = {name: address(cluster, name) for name in ("ctl1", "ctl2")}
-    for name in addresses:  # their shared state goes with the last of them
-        subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-{name}"], check=True, stdout=subprocess.DEVNULL)
-    cluster.out("db", "mariadb -e 'drop database slurm_acct_db'")
-    # Docker gives the lowest free address. A job's steps report its end to the controllers' addresses of when it started.
-    for name in sorted(addresses, key=lambda name: ipaddress.ip_address(addresses[name])):
-        # Really empty: without the packages that the scenario's hosts begin with.
-        cluster.playbook("extensions/molecule/default/create.yml", "--limit", f"localhost,{name}", variables={"local_packages": []})
-    assert {name: address(cluster, name) for name in addresses} == addresses
-    assert cluster.run("ctl1", f"test -e {STATE}/job_state").returncode != 0
-
-    cluster.playbook(RESTORE, "--skip-tags", "validate", variables={"slurm_restore_from": str(backup)})
-    assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
-    assert cluster.out("login", "sacctmgr -nP show assoc format=account,user,grptres | sort") == before
-    tell(cluster, "gpu1", job)
-    (row,) = ended(cluster, job)
-    assert row["State"] == "COMPLETED" and "gres/gpu:a100=1" in row["AllocTRES"]
-    assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{job}_4294967294.out")
-    assert int(submit(cluster, "--gres=gpu:a100:1", look())) > int(job), "numbers go on"
-    assert changed(cluster.playbook(SITE, "--skip-tags", "install,validate")) == []
