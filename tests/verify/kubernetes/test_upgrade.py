@@ -1,9 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An upgrade under a running pod, and one that goes back.
-
-A test begins with what the one before left.
-"""
+"""An upgrade under a running pod, and one that goes back."""
 
 from __future__ import annotations
 
@@ -25,6 +22,7 @@ OWNS = (
 
 UPGRADE = "playbooks/kubernetes_upgrade.yml"
 CTR = "ctr --namespace k8s.io images"
+LEAVES = "Kubernetes can't go back to an older version"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +67,31 @@ def test_an_upgrade_to_a_broken_image_goes_back(site: Site, working: str):
     assert "failed=0" in recap(site.playbook(PLAYBOOK), "cp1"), "the cluster is as it was"
 
 
+def services_answer_from_every_node(site: Site) -> None:
+    address = site.kubectl("get service kubernetes -o jsonpath={.spec.clusterIP}")
+    for host in hosts(site):
+        assert asked(site, host, f"https://{address}/livez") == "ok", host
+
+
+def a_run_changes_nothing(site: Site) -> None:
+    said = site.playbook(UPGRADE, variables=variables(site, NEW))
+    assert f"Nothing to do: every host has Kubernetes {NEW}." in " ".join(said.split())
+    plain = site.playbook(PLAYBOOK, variables=variables(site, NEW))
+    for host in hosts(site):
+        assert "changed=0" in recap(said, host) and "changed=0" in recap(plain, host), plain[-3000:]
+    said = " ".join(site.playbook(UPGRADE, variables=variables(site, OLD), succeeds=False).split())
+    assert "Kubernetes can't go back" in said
+
+
+def a_backup_was_made_before(site: Site) -> None:
+    """By the first run. Those that completed it made one each, of what they found."""
+    made = site.out("cp1", "grep --no-filename version /var/backups/kubernetes/*/manifest.json")
+    assert f'"version": "{OLD}"' in made and f'"version": "{NEW}"' in made
+
+
 def test_an_upgrade_that_is_killed_is_completed_by_the_same_command(site: Site, working: str):
+    """Then services answer from every node, another run changes nothing, and there is a backup of before."""
+
     def kill(line: str, process: subprocess.Popen[str]) -> None:
         if line.startswith("TASK [") and "Install kubelet and kubectl of the new version" in line:
             os.killpg(process.pid, signal.SIGKILL)
@@ -93,25 +115,6 @@ def test_an_upgrade_that_is_killed_is_completed_by_the_same_command(site: Site, 
     for node in site.get("nodes")["items"]:
         assert not node["spec"].get("unschedulable"), node["metadata"]["name"]
         assert "accelerators.deephdc.org/held" not in node["metadata"].get("annotations", {})
-
-
-def test_services_answer_from_every_node_afterwards(site: Site):
-    address = site.kubectl("get service kubernetes -o jsonpath={.spec.clusterIP}")
-    for host in hosts(site):
-        assert asked(site, host, f"https://{address}/livez") == "ok", host
-
-
-def test_a_run_after_the_upgrade_changes_nothing(site: Site):
-    said = site.playbook(UPGRADE, variables=variables(site, NEW))
-    assert f"Nothing to do: every host has Kubernetes {NEW}." in " ".join(said.split())
-    plain = site.playbook(PLAYBOOK, variables=variables(site, NEW))
-    for host in hosts(site):
-        assert "changed=0" in recap(said, host) and "changed=0" in recap(plain, host), plain[-3000:]
-    said = " ".join(site.playbook(UPGRADE, variables=variables(site, OLD), succeeds=False).split())
-    assert "Kubernetes can't go back" in said
-
-
-def test_a_backup_was_made_before(site: Site):
-    """By the first run. Those that completed it made one each, of what they found."""
-    made = site.out("cp1", "grep --no-filename version /var/backups/kubernetes/*/manifest.json")
-    assert f'"version": "{OLD}"' in made and f'"version": "{NEW}"' in made
+    services_answer_from_every_node(site)
+    a_run_changes_nothing(site)
+    a_backup_was_made_before(site)

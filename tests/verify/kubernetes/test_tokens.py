@@ -1,29 +1,24 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Who comes in by a token, and what they may do.
-
-A test begins with what the one before left.
-"""
+"""Who comes in by a token, and what they may do."""
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import json
-import os
 import shlex
-import signal
 import time
 from typing import Any
 
 import pytest
-import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from kubernetes_site import AUDIENCE, ISSUER, LOGIN, PLAYBOOK, VISITOR, Site, User, decoded, encoded, signed
+from kubernetes_access import NODES, PODS, asked, inventory, run, token
+from kubernetes_site import AUDIENCE, ISSUER, LOGIN, VISITOR, Site, decoded, encoded, signed
 
 OWNS = (
+    "tests/verify/kubernetes_access.py",
     "roles/kubernetes_cluster/files",
     "roles/kubernetes_cluster/tasks/access.yml",
     "roles/kubernetes_cluster/tasks/login.yml",
@@ -32,61 +27,6 @@ OWNS = (
     "plugins/plugin_utils/_kubernetes/access.py",
     "extensions/molecule/kubernetes/iam.yml",
 )
-
-PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
-FILES = "/etc/kubernetes/authn"
-PROGRAM = "/usr/local/libexec/deephdc/kubernetes_token"
-ONLY = ("--tags", "kubernetes_control_plane,kubernetes_cluster")
-# Asks the API on the login host, with the users' kubeconfig for address and authority alone: name to token and path, to a status.
-ASK = """
-import base64, json, ssl, sys, urllib.error, urllib.request
-where = json.loads(open('/etc/kubernetes/users.conf').read().split('\\n', 1)[1])['clusters'][0]['cluster']
-trust = ssl.create_default_context(cadata=base64.b64decode(where['certificate-authority-data']).decode())
-said = {}
-for name, (token, path) in json.loads(base64.b64decode(sys.argv[1])).items():
-    request = urllib.request.Request(where['server'] + path)
-    if token is not None:
-        request.add_unredirected_header('Authorization', 'Bearer ' + token)
-    try:
-        said[name] = urllib.request.urlopen(request, context=trust, timeout=20).status
-    except urllib.error.HTTPError as error:
-        said[name] = error.code
-print(json.dumps(said))
-"""
-
-
-def asked(site: Site, tokens: dict[str, tuple[str | None, str]]) -> dict[str, int]:
-    given = base64.b64encode(json.dumps(tokens).encode()).decode()
-    return json.loads(site.out(LOGIN, f"python3 -c {shlex.quote(ASK)} {given}", VISITOR))
-
-
-def token(site: Site, name: str = "ben", groups: list[str] | None = None, **more: Any) -> str:
-    return site.as_user(name, groups, **more).token
-
-
-def inventory(site: Site, name: str) -> Any:
-    """A variable of the site as the inventory has it.
-
-    The authority's certificate is what the look-up would give.
-    """
-    value = yaml.safe_load((site.inventory / "hosts.yml").read_text(encoding="utf-8"))["all"]["vars"][f"kubernetes_cluster_{name}"]
-    for issuer in value if name == "issuers" else ():
-        issuer["certificate_authority"] = (site.secrets / "pki/ca.pem").read_text(encoding="utf-8")
-    return value
-
-
-def issuer(site: Site, **change: Any) -> dict[str, Any]:
-    return {**inventory(site, "issuers")[0], **change}
-
-
-def run(site: Site, succeeds: bool = True, **variables: Any) -> str:
-    given = {f"kubernetes_cluster_{name}": value for name, value in variables.items()}
-    return " ".join(site.playbook(PLAYBOOK, *ONLY, variables=given, succeeds=succeeds).split())
-
-
-def api_server(site: Site) -> tuple[str, int]:
-    status = site.get("pod --namespace=kube-system kube-apiserver-cp1")["status"]["containerStatuses"][0]
-    return status["containerID"], status["restartCount"]
 
 
 # What users have
@@ -319,133 +259,3 @@ def test_who_is_taken_out_loses_the_right_at_once(site: Site):
         said = run(site)
         site.kubectl("delete rolebinding strangers -n default")
     assert ben.may("list pods -n default") and not eve.may("list pods -n default")
-
-
-# Issuers that change
-
-
-SECOND = {"iss": "https://iam2.site.test:9443"}
-
-
-def of_second(site: Site, name: str, groups: list[str], **more: Any) -> User:
-    return User(site, signed(site.keys["2"], "key1", site.claims(name, groups, **{**SECOND, **more})))
-
-
-def second(site: Site, **change: Any) -> dict[str, Any]:
-    return issuer(site, name="second", url=SECOND["iss"], allowed_groups=["physics"], **change)
-
-
-def test_a_new_issuer_needs_no_restart(site: Site):
-    """Its users are others than those of the first, with the same name and subject."""
-    before = api_server(site)
-    tokens = {
-        "first": token(site),
-        "second": of_second(site, "ben", ["physics"]).token,
-        "no group": of_second(site, "ben", ["maths"]).token,
-    }
-    assert asked(site, {name: (one, PODS) for name, one in tokens.items()}) == {"first": 200, "second": 401, "no group": 401}
-    bindings = [*inventory(site, "bindings"), {"role": "site-operator", "users": ["second:ben"]}]
-    run(site, issuers=[*inventory(site, "issuers"), second(site)], bindings=bindings, user_token={"file": "token"})
-    assert api_server(site) == before
-    # That users take the token of a file is another change of this run.
-    files = "mkdir mine && cp /etc/kubernetes/users.conf mine/config && umask 077 && cat > mine/token"
-    mine = of_second(site, "ben", ["physics"]).token
-    try:
-        site.out(LOGIN, f"{files} <<<{mine} && KUBECONFIG=mine/config kubectl auth whoami | grep second:ben", VISITOR)
-        assert site.run(LOGIN, f"test -e {PROGRAM}").returncode, "it is not the way to a token any more"
-    finally:
-        site.out(LOGIN, "rm -r mine", VISITOR)
-    # With tokens that were not used before: the API server keeps its answers for some seconds.
-    tokens = {"first": token(site, jti="1"), "second": of_second(site, "ben", ["physics"], jti="1").token}
-    tokens["no group"] = of_second(site, "ben", ["maths"], jti="1").token
-    tokens["first's key"] = token(site, "ben", ["physics"], **SECOND)
-    tokens["second's key"] = signed(site.keys["2"], "key1", site.claims("ben", []))
-    assert asked(site, {name: (one, PODS) for name, one in tokens.items()}) == {
-        "first": 200,
-        "second": 403,
-        "no group": 401,
-        "first's key": 401,
-        "second's key": 401,
-    }
-    assert asked(site, {name: (one, NODES) for name, one in tokens.items()}) == {
-        "first": 403,
-        "second": 200,
-        "no group": 401,
-        "first's key": 401,
-        "second's key": 401,
-    }
-
-
-def test_issuers_that_the_api_server_refuses_never_come_to_its_place(site: Site):
-    """The ones from the test before go on, the second, too."""
-    before = site.out("cp1", f"sha256sum {FILES}/*")
-    said = run(site, succeeds=False, issuers=[issuer(site, claim_validation_rules=[{"expression": "claims.groups =="}])])
-    assert (
-        "claimValidationRules[0].expression" in said
-        and "Syntax error" in said
-        and "goes on with its former authentication configuration" in said
-    )
-    assert site.out("cp1", f"sha256sum {FILES}/*") == before
-    tokens = {"first": token(site, jti="refused"), "second": of_second(site, "ben", ["physics"], jti="refused").token}
-    assert asked(site, {name: (one, PODS) for name, one in tokens.items()}) == {"first": 200, "second": 403}
-
-
-def test_an_issuer_that_does_not_answer_is_taken_back(site: Site):
-    before = site.out("cp1", f"sha256sum {FILES}/*")
-    said = run(site, succeeds=False, issuers=[issuer(site), issuer(site, name="dead", url="https://iam.site.test:1")])
-    assert 'authenticator for issuer "https://iam.site.test:1" is not healthy' in said and "connection refused" in said
-    assert site.out("cp1", f"sha256sum {FILES}/*") == before
-    assert asked(site, {"first": (token(site, jti="dead"), PODS)}) == {"first": 200}
-
-
-def killed_while_it_waits(site: Site, **variables: Any) -> None:
-    """Kill a run, and its module on the host, after the new file is at its place and before the API server has taken it."""
-
-    def kill(line: str, process: Any) -> None:
-        if line.startswith("TASK [") and "Give the API server the issuers" in line:
-            site.until("cp1", f"ls {FILES}", "config.yaml.former", 120)
-            time.sleep(1)
-            os.killpg(process.pid, signal.SIGKILL)
-            # By its id in the host's container: the module that the killed run had started there.
-            site.out("cp1", "pids=$(pgrep -fx /usr/bin/python3) && kill -9 $pids")
-
-    given = {f"kubernetes_cluster_{name}": value for name, value in variables.items()}
-    code, output = site.watched_playbook(PLAYBOOK, kill, *ONLY, variables=given)
-    assert code == -signal.SIGKILL, output[-3000:]
-
-
-def test_a_killed_run_leaves_what_the_api_server_starts_with(site: Site):
-    killed_while_it_waits(site, issuers=[issuer(site), issuer(site, name="dead", url="https://iam.site.test:1")])
-    assert "https://iam.site.test:1" in site.out("cp1", f"cat {FILES}/config.yaml")
-    _container, restarts = api_server(site)
-    site.out("cp1", "kill -9 $(pidof kube-apiserver)")
-    path = shlex.quote("jsonpath={.status.containerStatuses[0].restartCount}")
-    site.until(
-        "cp1",
-        f"kubectl --kubeconfig /etc/kubernetes/admin.conf get pod -n kube-system kube-apiserver-cp1 -o {path}",
-        str(restarts + 1),
-        120,
-    )
-    deadline = time.monotonic() + 60
-    while asked(site, {"first": (token(site, jti=str(time.time())), PODS)}) != {"first": 200}:
-        assert time.monotonic() < deadline, "the first issuer's users come in, whatever the other one does"
-        time.sleep(1)
-
-
-def test_the_next_run_heals_and_without_a_prefix_no_token_has_a_name_of_kubernetes(site: Site):
-    """What the killed run wanted is not what this one wants."""
-    nothing = {"claim": "preferred_username", "prefix": ""}
-    bindings = [{"role": "pod-reader", "users": ["ben"], "namespaces": ["default"]}]
-    run(site, issuers=[issuer(site, username=nothing, groups={"prefix": ""})], bindings=bindings)
-    try:
-        assert site.out("cp1", f"ls {FILES}") == "config.yaml"
-        names = {name: (name, []) for name in ("system:admin", "system:serviceaccount:kube-system:default", "kubeadm:x", "")}
-        groups = {group: ("ben", [group]) for group in ("system:masters", "kubeadm:cluster-admins", "system:nodes")}
-        attacks = {key: (token(site, name, several, jti="bare"), PODS) for key, (name, several) in {**names, **groups}.items()}
-        said = asked(site, {**attacks, "good": (token(site, "ben", ["physics"], jti="bare"), PODS)})
-        assert said.pop("good") == 200 and said == dict.fromkeys(attacks, 401)
-    finally:
-        run(site)
-    tokens = {"first": token(site, jti="last"), "second": of_second(site, "ben", ["physics"], jti="last").token}
-    assert asked(site, {name: (one, PODS) for name, one in tokens.items()}) == {"first": 200, "second": 401}
-    site.out(LOGIN, f"test -x {PROGRAM}")

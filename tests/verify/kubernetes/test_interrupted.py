@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Runs for a part of the hosts, and runs that are killed, while a user's pod goes on. A test begins with what the one before left."""
+"""Runs for a part of the hosts, and runs that are killed, while a user's pod goes on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = "cat /etc/kubernetes/kubelet.conf.d/50-deephdc.conf"
 
 @pytest.fixture(scope="module")
 def now(site: Site) -> dict[str, Any]:
-    """What playbooks are given: the version that the cluster has at this point of the scenario."""
+    """What playbooks are given: the version that the cluster has."""
     return variables(site, version(site))
 
 
@@ -90,3 +90,23 @@ def test_runs_that_are_killed_are_completed_by_a_plain_one(site: Site, now: dict
     assert "will not expire" in ends
     assert container(site, "working") == working, "the same container as before"
     assert changed(site.playbook(PLAYBOOK, variables=other)) == []
+    site.playbook(PLAYBOOK, variables=now)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_a_killed_run_is_completed_by_the_next(site: Site, number: int):
+    """A worker that is made again, killed at a random task."""
+    seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6)) + number
+    print(f"KILL_SEED={seed}")
+    site.kubectl("delete node gpu2 --ignore-not-found")
+    site.out(
+        "gpu2", "kubeadm reset --force >/dev/null 2>&1; rm -f /etc/cni/net.d/10-deephdc.conflist; ip link delete cni0 2>/dev/null; true"
+    )
+    chance = random.Random(seed)
+    task = site.killed_playbook(PLAYBOOK, chance, 45, "--skip-tags", "install")
+    print(f"killed at {task}")
+    site.playbook(PLAYBOOK)
+    assert site.node("gpu2")["metadata"]["labels"]["accelerators.deephdc.org/t4"] == "2"
+    said = site.playbook(PLAYBOOK)
+    for host in ("cp1", "gpu1", "gpu2"):
+        assert "changed=0" in recap(said, host), said[-4000:]

@@ -4,12 +4,14 @@
 
 Kueue is removed at the end, so that no other test has it.
 
-It runs where Kueue was compiled: always by `make test SCENARIO=kubernetes`, else where an earlier run kept it.
+It runs where Kueue was compiled: by `tests/kubernetes/build programs queue`, which keeps it, or by `make test SCENARIO=kubernetes`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -24,9 +26,7 @@ OWNS = (
     "plugins/module_utils/_kubernetes/kueue.py",
     "plugins/modules/kubernetes_queue.py",
     "plugins/plugin_utils/_kubernetes/queue.py",
-    "extensions/molecule/kubernetes_queue",
     "tests/kubernetes/kueue",
-    "tests/verify/kubernetes_queue/conftest.py",
 )
 
 # Two GPUs for all of science, of which physics and chemistry have one each and borrow the other; two for teaching, one of them a t4.
@@ -60,11 +60,26 @@ def settings(site: Site, **more: Any) -> dict[str, Any]:
     }
 
 
+def bring(site: Site) -> None:
+    """Kueue's program and manifests come to the first host, and its image is made there, if the cluster was made without them."""
+    if not site.run("cp1", f"test -e {MANIFESTS}").returncode:
+        return
+    tests = ROOT / "tests/kubernetes"
+    build = tests / "build"
+    if os.environ.get("TESTS_OF_ANOTHER_RELEASE") == "":
+        subprocess.run([build, "programs", "queue"], check=True)
+    kept = subprocess.run([build, "--kept", "queue"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    if not kept:
+        pytest.skip("because Kueue is not compiled on this machine: tests/kubernetes/build programs queue")
+    for source, target in ((f"{kept}/.", "programs"), (tests / "publish.py", "publish.py")):
+        subprocess.run(["docker", "cp", "--quiet", source, f"{site.label}-cp1:/srv/kubernetes/{target}"], check=True)
+    site.out("cp1", "/srv/kubernetes/publish.py /srv/kubernetes/programs /srv/kubernetes queue")
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     found = Site()
-    if found.run("cp1", f"test -e {MANIFESTS}").returncode:
-        pytest.skip("because Kueue is not compiled on this machine: tests/kubernetes/build programs queue")
+    bring(found)
     found.playbook(PLAYBOOK, variables=settings(found))
     yield found
     for account in ("science", *USERS):
@@ -75,6 +90,8 @@ def site() -> Iterator[Site]:
     found.kubectl(f"delete {kinds} --all-namespaces --selector=app.kubernetes.io/managed-by=deephdc.accelerators-queue")
     found.kubectl(f"delete --filename {MANIFESTS} --ignore-not-found --timeout=120s")
     found.kubectl(f"delete namespace science {' '.join(USERS)} --ignore-not-found --timeout=120s")
+    found.out("cp1", "rm /var/lib/deephdc/kueue-*.yaml")
+    found.playbook(PLAYBOOK)
 
 
 def job(name: str, gpus: int, kind: str = "", program: str = WAITS, **labels: str) -> dict[str, Any]:

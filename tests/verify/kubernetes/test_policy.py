@@ -26,9 +26,7 @@ from load import CLASSES, attempts  # noqa: E402 because the attacks are no pack
 OWNS = (
     "roles/kubernetes_cluster/tasks/policy.yml",
     "plugins/plugin_utils/_kubernetes/policy*.py",
-    "extensions/molecule/kubernetes_policy",
     "tests/kubernetes/attacks",
-    "tests/verify/kubernetes_policy/conftest.py",
 )
 
 Pod = dict[str, Any]

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""A user's pods on the cluster that Molecule has made."""
+"""The cluster that Molecule has made: what nodes offer, what pods get, and hosts that are refused."""
 
 from __future__ import annotations
 
 import pytest
-from kubernetes_site import TRY, Site
+from kubernetes_nodes import words
+from kubernetes_site import PLAYBOOK, Site, recap
 
 OWNS = (
     "roles/kubernetes_node/tasks/network.yml",
@@ -28,31 +29,6 @@ def test_nodes_are_ready_and_tell_their_gpus(site: Site):
         labels.pop("device-plugin", None)
         offered[node["metadata"]["name"]] = (node["status"]["allocatable"].get("nvidia.com/gpu"), labels)
     assert offered == {"cp1": (None, {}), "gpu1": ("2", {"a100": "2"}), "gpu2": ("2", {"t4": "2"})}
-
-
-def test_a_pod_has_its_gpu_and_no_other(site: Site):
-    """The user's file has no toleration.
-
-    The API server adds the one for the resource that is asked for.
-    """
-    site.start("one", f"{TRY}sleep 600", gpus=1, node="gpu1")
-    site.start("other", f"{TRY}sleep 600", gpus=1, node="gpu1")
-    try:
-        seen = {}
-        for name in ("one", "other"):
-            site.phase(name, "Running")
-            site.until("cp1", f"kubectl --kubeconfig /etc/kubernetes/admin.conf logs {name}", "own ")
-            lines = site.logs(name).splitlines()
-            own = lines[-1].split()[1]
-            assert [line for line in lines if line.startswith("has ")] == [f"has /dev/nvidia{own}"], lines
-            foreign = [line for line in lines if line.startswith(f"{1 - int(own)}: ")]
-            assert len(foreign) == 1 and "Operation not permitted" in foreign[0], lines
-            seen[name] = own
-        assert sorted(seen.values()) == ["0", "1"]
-        site.start("third", gpus=1, node="gpu1")
-        assert "Insufficient nvidia.com/gpu" in site.why("third")
-    finally:
-        site.remove("one", "other", "third")
 
 
 def test_a_pod_gets_a_type_by_its_label_and_two_at_once(site: Site):
@@ -122,9 +98,25 @@ def test_pods_of_two_hosts_reach_each_other(site: Site, way: str):
         site.kubectl("delete service web --ignore-not-found")
 
 
-def test_a_second_run_changes_nothing(site: Site):
-    from kubernetes_site import PLAYBOOK, recap
+def test_a_kernel_without_a_module_is_named(site: Site):
+    """As where br_netfilter lacks: there is no such setting."""
+    wrong = {"__kubernetes_node_sysctl": ["net.ipv4.ip_forward", "net.bridge.no-such-setting"]}
+    said = words(site.playbook(PLAYBOOK, "--limit", "gpu2", "--tags", "kubernetes_node", variables=wrong, succeeds=False))
+    assert "The kernel of gpu2 does not take what Kubernetes needs" in said and "no-such-setting" in said and "br_netfilter" in said
+    site.playbook(PLAYBOOK, "--limit", "gpu2", "--tags", "kubernetes_node")
 
+
+def test_what_another_cluster_has_is_refused(site: Site):
+    path = "/etc/kubernetes/kubelet.conf"
+    site.out("gpu2", f"cp --preserve {path} /root/kubelet.conf && sed -i 's/\\(certificate-authority-data: \\).*/\\1AAAA/' {path}")
+    try:
+        said = " ".join(site.playbook(PLAYBOOK, succeeds=False).split())
+        assert "gpu2 is a node of another cluster" in said
+    finally:
+        site.out("gpu2", f"cp --preserve /root/kubelet.conf {path}")
+
+
+def test_a_second_run_changes_nothing(site: Site):
     said = site.playbook(PLAYBOOK)
-    for host in ("cp1", "gpu1", "gpu2"):
+    for host in ("cp1", "gpu1", "gpu2", "iam1"):
         assert "changed=0" in recap(said, host), said[-4000:]

@@ -29,7 +29,7 @@ LOSE = "rm -rf /etc/kubernetes /var/lib/etcd/member /var/lib/deephdc /var/backup
 
 @pytest.fixture(scope="module")
 def now(site: Site):
-    """What playbooks are given: the version that the cluster has at this point of the scenario."""
+    """What playbooks are given: the version that the cluster has."""
     return variables(site, version(site))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from kubernetes_site import Site
+from kubernetes_site import Site, recap
 from local import changed
 
 OWNS = (
@@ -17,11 +17,10 @@ OWNS = (
     "roles/kubernetes_operations/tasks/packages.yml",
     "roles/kubernetes_operations/tasks/remove_cluster*.yml",
     "roles/kubernetes_packages/tasks/before.yml",
-    "extensions/molecule/kubernetes_day2",
-    "tests/verify/kubernetes_day2/conftest.py",
 )
 
 PLAYBOOK = "playbooks/kubernetes_remove_cluster.yml"
+LEAVES = "the cluster is removed"
 NAME = "kubernetes"
 HOSTS = ("cp1", "gpu1", "gpu2")
 BACKUPS = "/var/backups/kubernetes"
@@ -61,9 +60,23 @@ def of_the_host(text: str) -> set[str]:
     return {line for line in text.splitlines() if not any(f" {path} " in line for path in MOUNTS) and f" {BACKUPS}" not in line}
 
 
+# What an upgrade and a restore leave, as tests/verify/kubernetes/test_upgrade.py and test_backup.py make it.
+TRACES = """
+cp /etc/kubernetes/deephdc-init.yaml /etc/kubernetes/deephdc-upgrade.yaml
+mkdir -p /etc/kubernetes.before-restore-20261127T000000Z/pki /var/lib/etcd/before-restore-20261127T000000Z/snap
+cp /etc/kubernetes/pki/ca.key /etc/kubernetes.before-restore-20261127T000000Z/pki
+"""
+
+
 @pytest.fixture(scope="module")
 def gone(site: Site) -> dict[str, set[str]]:
-    """What each host has after a run that was killed and the one that completed it."""
+    """What each host has after a run that was killed and the one that completed it.
+
+    Before, the cluster published numbers and had a backup.
+    """
+    site.playbook("playbooks/kubernetes_information.yml")
+    site.playbook("playbooks/kubernetes_backup.yml")
+    site.out("cp1", TRACES)
     variables = {"kubernetes_remove_cluster": NAME}
     seed = random.randrange(10**6)
     print(f"KILL_SEED={seed}")
@@ -95,3 +108,12 @@ def test_backups_stay(site: Site, gone: dict[str, set[str]]):
 
 def test_a_second_run_changes_nothing(site: Site, gone: dict[str, set[str]]):
     assert changed(site.playbook(PLAYBOOK, variables={"kubernetes_remove_cluster": NAME})) == []
+
+
+def test_check_mode_predicts_a_cluster_on_hosts_without_one(site: Site, gone: dict[str, set[str]]):
+    """As before the first run: nothing of it is installed, and a prediction changes nothing."""
+    said = site.playbook("playbooks/kubernetes.yml", "--check")
+    for host in HOSTS:
+        line = recap(said, host)
+        assert "failed=0" in line and "unreachable=0" in line and "changed=0" not in line, said[-4000:]
+        assert site.run(host, "test -e /usr/bin/kubelet || test -e /etc/kubernetes").returncode, host

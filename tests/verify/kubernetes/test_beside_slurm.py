@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One host for Kubernetes and SLURM: a pod and a job at the same time, each with its own GPU and none of the other's.
 
-A test begins with what the one before left.
+The test that gives the GPU back to SLURM is the last one.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
-from kubernetes_devices import DRIVER, device_of
+from kubernetes_devices import DRIVER, back_to_plugin, device_of
 from kubernetes_site import PLAYBOOK, TRY, Site, recap
 
 OWNS = (
@@ -21,8 +22,6 @@ OWNS = (
     "plugins/filter/gpu_guard.py",
     "plugins/plugin_utils/_gpu_guard.py",
     "plugins/plugin_utils/_kubernetes/shared_hosts.py",
-    "extensions/molecule/kubernetes_gpus",
-    "tests/verify/kubernetes_gpus/conftest.py",
 )
 
 pytestmark = pytest.mark.skipif(os.environ["LOCAL_RELEASE"] == "bookworm", reason="because a shared host needs dra, refused on Debian 12")
@@ -79,20 +78,45 @@ def test_without_an_allotment_it_is_refused_before_a_host_is_contacted(site: Sit
         assert "Read addresses" not in said and "changed=1" not in said
 
 
-def test_jobs_can_open_kubernetes_gpu_until_its_playbook_ran(site: Site):
+class Made(NamedTuple):
+    """What was seen on the way to a shared host."""
+
+    first: str
+    open_before: list[str]
+    second: str
+    open_after: list[str]
+
+
+@pytest.fixture(scope="module")
+def both(site: Site) -> Iterator[Made]:
+    """SLURM comes first, then Kubernetes' playbook shuts its GPU to jobs. At the end SLURM is removed."""
     options = inventory(site, shared([JOBS], [PODS]))
     for host in ("cp1", "gpu1"):
-        site.out(host, "id ada || useradd --create-home --uid 2001 ada")
-    said = " ".join(site.playbook(SLURM, succeeds=False, **options).split())
-    assert f"jobs of SLURM on gpu1 can open the a100 {PODS}, which accelerator_allotment does not give to SLURM" in said
-    assert what_a_job_opens(site) == [f"0: {OPENS}", f"1: {OPENS}"]
-    said = site.playbook(PLAYBOOK, *GUARD, **options)
-    assert "gpu1: 1 devices of 1 in ResourceSlices" in said
-    assert what_a_job_opens(site) == OWN_ONLY
+        site.out(host, "useradd --create-home --uid 2001 ada")
+    first = " ".join(site.playbook(SLURM, succeeds=False, **options).split())
+    before = what_a_job_opens(site)
+    second = site.playbook(PLAYBOOK, *GUARD, **options)
+    made = Made(first, before, second, what_a_job_opens(site))
     site.playbook(SLURM, **options)
+    yield made
+    site.until("cp1", "squeue --noheader | wc -l", "0")
+    options = inventory(site, shared([JOBS, PODS], []))
+    site.playbook(PLAYBOOK, *GUARD, **options)
+    names = {"slurm_uninstall_cluster": "shared", "slurm_uninstall_records": "shared"}
+    site.playbook("playbooks/slurm_uninstall.yml", variables=names, **options)
+    for host in ("cp1", "gpu1"):
+        site.out(host, "userdel --remove ada")
+    back_to_plugin(site)
 
 
-def test_a_pod_and_a_job_run_at_the_same_time_each_with_its_own_gpu(site: Site):
+def test_jobs_can_open_kubernetes_gpu_until_its_playbook_ran(both: Made):
+    assert f"jobs of SLURM on gpu1 can open the a100 {PODS}, which accelerator_allotment does not give to SLURM" in both.first
+    assert both.open_before == [f"0: {OPENS}", f"1: {OPENS}"]
+    assert "gpu1: 1 devices of 1 in ResourceSlices" in both.second
+    assert both.open_after == OWN_ONLY
+
+
+def test_a_pod_and_a_job_run_at_the_same_time_each_with_its_own_gpu(site: Site, both: Made):
     number = site.out("cp1", "runuser -u ada -- sbatch --parsable --chdir=/tmp --gres=gpu:1 --wrap 'sleep 600'").strip()
     site.until("cp1", f"squeue --noheader --format=%T --jobs={number}", "RUNNING")
     site.start("pod", f"{TRY}sleep 600", gpus=1, node="gpu1")
@@ -108,7 +132,7 @@ def test_a_pod_and_a_job_run_at_the_same_time_each_with_its_own_gpu(site: Site):
         site.out("cp1", f"scancel {number}")
 
 
-def test_a_second_run_of_both_changes_nothing(site: Site):
+def test_a_second_run_of_both_changes_nothing(site: Site, both: Made):
     options = inventory(site, shared([JOBS], [PODS]))
     for playbook, words in ((SLURM, ()), (PLAYBOOK, GUARD)):
         said = site.playbook(playbook, *words, **options)
@@ -118,7 +142,7 @@ def test_a_second_run_of_both_changes_nothing(site: Site):
 @pytest.mark.parametrize(
     "command", ["systemctl restart slurmd", "systemctl stop slurmd; rmdir /sys/fs/cgroup/devices/slurm_gpu1; systemctl start slurmd"]
 )
-def test_it_stays_closed_when_slurmd_starts_anew_or_the_host_does(site: Site, command: str):
+def test_it_stays_closed_when_slurmd_starts_anew_or_the_host_does(site: Site, both: Made, command: str):
     """After a boot there is no control group."""
     site.until("cp1", "squeue --noheader | wc -l", "0")
     site.out("gpu1", command)
@@ -126,7 +150,7 @@ def test_it_stays_closed_when_slurmd_starts_anew_or_the_host_does(site: Site, co
     assert what_a_job_opens(site) == OWN_ONLY
 
 
-def test_a_gpu_is_not_closed_under_a_job(site: Site):
+def test_a_gpu_is_not_closed_under_a_job(site: Site, both: Made):
     number = site.out("cp1", "runuser -u ada -- sbatch --parsable --chdir=/tmp --gres=gpu:1 --wrap 'sleep 600'").strip()
     site.until("cp1", f"squeue --noheader --format=%T --jobs={number}", "RUNNING")
     said = " ".join(site.playbook(PLAYBOOK, *GUARD, succeeds=False, **inventory(site, shared([], [PODS, JOBS]))).split())
@@ -141,7 +165,7 @@ def test_a_gpu_is_not_closed_under_a_job(site: Site):
     assert what_a_job_opens(site) == OWN_ONLY
 
 
-def test_a_gpu_given_back_to_slurm_opens_again(site: Site):
+def test_a_gpu_given_back_to_slurm_opens_again(site: Site, both: Made):
     options = inventory(site, shared([JOBS, PODS], []))
     site.playbook(PLAYBOOK, *GUARD, **options)
     site.playbook(SLURM, **options)
