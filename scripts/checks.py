@@ -89,6 +89,8 @@ def lint() -> list[Step]:
         step("Galaxy's importer", "tests/galaxy/import"),
         step("TOSCA templates", "tests/tosca/run"),
         step("mypy", "mypy", "-p", "ansible_collections.deephdc.accelerators.plugins"),
+        step("golden configuration", "python", "tests/golden/render.py", "--check"),
+        step("mypy golden", "mypy", *(f"tests/golden/{name}.py" for name in ("executed", "mutate", "render"))),
         step("mypy nova_lxd", "mypy", "--config-file", "tests/nova_lxd/mypy.ini", "-p", "nova_lxd"),
         step("mypy scripts", "mypy", *(f"scripts/{name}.py" for name in ("checks", "inputs", "passes", "pictures", "steps", "usage"))),
         step("yamllint", "yamllint", "--strict", "."),
