@@ -140,7 +140,7 @@ def main() -> int:
             shutil.rmtree(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-    for folder in sorted((path for path in OUT.rglob("*") if path.is_dir()), reverse=True):
+    for folder in sorted((path for path in OUT.rglob("*") if path.is_dir() and path.name not in SOURCES), reverse=True):
         if not any(folder.iterdir()):
             folder.rmdir()
     print(f"{len(now)} files, {sum(map(len, now.values())) // 1024} KiB, in {OUT.relative_to(HERE.parents[1])}")
