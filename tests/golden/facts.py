@@ -24,8 +24,21 @@ def accelerators(devices: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]
             _write(pathlib.Path(folder), list(devices))
             # A vendor's program on this machine would be asked, so only devices of the tree are read.
             text = json.dumps(gather(folder, pci_ids_paths=())).replace(folder, "")
-        _READ[key] = json.loads(text)
+        _READ[key] = divided(json.loads(text), devices)
     return t.cast("list[dict[str, t.Any]]", json.loads(json.dumps(_READ[key])))
+
+
+def divided(found: list[dict[str, t.Any]], devices: t.Sequence[dict[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return accelerators with their MIG instances, which only NVIDIA's program would report."""
+    wanted = {device["pci_address"]: device["mig_devices"] for device in simulator.expand(list(devices)) if device["mig_devices"]}
+    for entry in found:
+        if entry["pci_address"] in wanted:
+            index, instances = entry["index"], []
+            for number, own in enumerate(wanted[entry["pci_address"]]):
+                files = [f"/dev/nvidia-caps/nvidia-cap{100 * index + 2 * number + offset}" for offset in (0, 1)]
+                instances.append({"memory_mib": 9728, "uuid": f"MIG-{index}-{number}", "device_files": files, **own})
+            entry["mig"] = {"capable": True, "enabled": True, "devices": instances}
+    return found
 
 
 def _write(folder: pathlib.Path, devices: list[dict[str, t.Any]]) -> None:

@@ -34,7 +34,7 @@ def scope_of(walk: Walk, manager: _managers.Manager, host: str) -> Scope:
     """Return what the site role of a manager can use on a host."""
     role = ROLES / manager.site_role
     layers = (*walk.scope(host).layers[:2], Layer(variables_in(role / "vars/main.yml")), *walk.scope(host).layers[2:])
-    return Scope(walk.engine, (*layers, Layer(variables_in(role / "defaults/main.yml"))), (str(role),))
+    return Scope(walk.lookups, (*layers, Layer(variables_in(role / "defaults/main.yml"))), (str(role),))
 
 
 def settings_of(walk: Walk, manager: _managers.Manager, host: str) -> dict[str, t.Any]:
@@ -51,9 +51,8 @@ def settings_of(walk: Walk, manager: _managers.Manager, host: str) -> dict[str, 
 def asked(walk: Walk, manager: _managers.Manager) -> Asked:
     """Return what the manager of a site is asked in a golden run."""
     groups = walk.inventory.groups
-    hosts = [host for host in walk.inventory.hosts if host in groups[manager.host_group]]
     others = [name for name in groups if name.startswith(manager.prefixes) and name != manager.host_group]
-    first = next((groups[name][0] for name in others if groups[name]), hosts[0])
+    first = next((groups[name][0] for name in others if groups[name]), next(iter(walk.inventory.hosts)))
     members = list(dict.fromkeys(host for name in (manager.host_group, *others) for host in groups[name]))
     site = Site(walk.hostvars, groups, members, settings_of(walk, manager, first))
     given = scope_of(walk, manager, first).resolved(walk.overlay.asked.get(manager.name) or {})

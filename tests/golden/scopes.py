@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from collections.abc import Iterator, Mapping
 
@@ -22,11 +23,10 @@ class Layer(t.NamedTuple):
 
 
 class Engine:
-    """Two environments with one set of filters: for values, and for files of templates."""
+    """Templates and filters; one for all sites, as compiling a template takes longer than resolving it."""
 
-    def __init__(self, lookups: Lookups) -> None:
+    def __init__(self) -> None:
         self.values, self.files = Environment(), Environment(is_file=True)
-        self.lookups = lookups
         self.filters = collection_filters()
         for environment in (self.values, self.files):
             environment.filters.update({name: self.called(name) for name in self.filters})
@@ -39,24 +39,30 @@ class Engine:
         return self.filters[name](*args, **kwargs)
 
 
+@functools.lru_cache(None)
+def engine() -> Engine:
+    return Engine()
+
+
 class Scope:
     """What a task of a role can use on a host."""
 
-    def __init__(self, engine: Engine, layers: tuple[Layer, ...], folders: tuple[str, ...] = ()) -> None:
-        self.engine, self.layers, self.folders = engine, layers, folders
+    def __init__(self, lookups: Lookups, layers: tuple[Layer, ...], folders: tuple[str, ...] = ()) -> None:
+        self.lookups, self.layers, self.folders = lookups, layers, folders
+        self.engine = engine()
         self.known: dict[str, t.Any] = {}
         self.globals = {
-            "lookup": lambda name, *terms, **options: engine.lookups.one(self, name, terms, options),
-            "query": lambda name, *terms, **options: engine.lookups.all(self, name, terms, options),
+            "lookup": lambda name, *terms, **options: lookups.one(self, name, terms, options),
+            "query": lambda name, *terms, **options: lookups.all(self, name, terms, options),
             "omit": OMIT,
             "vars": self,
-            **engine.values.globals,
+            **self.engine.values.globals,
         }
         self.globals["q"] = self.globals["query"]
 
     def above(self, *layers: Layer, folders: tuple[str, ...] = ()) -> Scope:
         """Return this scope with further layers, which win."""
-        return Scope(self.engine, (*reversed(layers), *self.layers), folders or self.folders)
+        return Scope(self.lookups, (*reversed(layers), *self.layers), folders or self.folders)
 
     def __contains__(self, name: object) -> bool:
         return name in self.globals or any(name in layer.values for layer in self.layers)

@@ -15,10 +15,8 @@ import typing as t
 from collections.abc import Mapping
 
 import facts
-import jinja2
-from ansible.errors import AnsibleError
 from lookups import Lookups
-from scopes import OMIT, AllHosts, Engine, HostVariables, Layer, Scope, missing
+from scopes import OMIT, AllHosts, HostVariables, Layer, Scope, missing
 from sites import Inventory, Overlay, read_yaml
 from templating import ROOT, is_template
 
@@ -36,8 +34,8 @@ KNOWN_KEYS = {"name", "when", "vars", "loop", "loop_control", "register", "deleg
 Task = dict[str, t.Any]
 
 
-# What resolving a template raises if something is missing or wrong.
-CANT = (jinja2.TemplateError, AnsibleError, ValueError, TypeError, KeyError, AttributeError, LookupError)
+# Whatever a filter raises, also by a mistake of its own, ends the task alone.
+CANT = Exception
 
 
 def action_of(task: Task) -> str:
@@ -90,7 +88,6 @@ class Walk:
     def __init__(self, inventory: Inventory, overlay: Overlay) -> None:
         self.inventory, self.overlay = inventory, overlay
         self.lookups = Lookups(overlay.files, overlay.environment)
-        self.engine = Engine(self.lookups)
         self.files: dict[str, dict[str, Written]] = {host: {} for host in inventory.hosts}
         self.set: dict[str, dict[str, t.Any]] = {host: {} for host in inventory.hosts}
         self.included: dict[str, dict[str, t.Any]] = {host: {} for host in inventory.hosts}
@@ -102,12 +99,12 @@ class Walk:
         for number, (host, own) in enumerate(inventory.hosts.items(), 10):
             self.set[host] = dict(overlay.hosts.get("every") or {}, **overlay.hosts.get(host) or {})
             fixed = overlay.variables
-            base = Scope(self.engine, (Layer({**own, **fixed}),))
+            base = Scope(self.lookups, (Layer({**own, **fixed}),))
             devices = base.get("gpu_simulator_devices") or []
             more = {**(overlay.facts.get("every") or {}), **(overlay.facts.get(host) or {})}
             self.set[host]["ansible_facts"] = facts.of_host(host, number, str(more.pop("release", overlay.release)), devices, more)
             layers = (Layer(self.set[host], True), Layer(self.magic(host), True), Layer({**own, **fixed}))
-            self.hostvars[host] = HostVariables(Scope(self.engine, layers))
+            self.hostvars[host] = HostVariables(Scope(self.lookups, layers))
 
     def magic(self, host: str) -> dict[str, t.Any]:
         """Return the variables that Ansible has of a run."""
@@ -163,7 +160,7 @@ class Walk:
     def scope(self, host: str) -> Scope:
         """Return what a play without variables has on a host."""
         of_host = self.hostvars[host].scope.layers
-        return Scope(self.engine, (of_host[0], Layer(self.included[host]), *of_host[1:]))
+        return Scope(self.lookups, (of_host[0], Layer(self.included[host]), *of_host[1:]))
 
     def role(self, name: str, entry: str, variables: t.Mapping[str, t.Any], scopes: dict[str, Scope]) -> None:
         name = name.removeprefix(PREFIX)
@@ -181,7 +178,7 @@ class Walk:
                 *scope.layers[2:],
                 Layer(defaults_of(name)),
             )
-            inner[host] = Scope(self.engine, layers, (str(folder), *scope.folders))
+            inner[host] = Scope(self.lookups, layers, (str(folder), *scope.folders))
         for dependency in dependencies(name) if entry == "main" else []:
             self.role(dependency, "main", {}, inner)
         self.tasks(tasks_in(path), inner)
