@@ -9,21 +9,40 @@ plan has that the site's has not, and the other way round.
 from __future__ import annotations
 
 import difflib
+import functools
 import typing as t
 
 import plans
+from ansible.errors import AnsibleError
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
+from scopes import Layer, Scope, engine
 from sites import HERE, Inventory, Overlay, overlay_of, read, read_yaml, sources
-from walk import Walk
+from templating import ROOT
+from walk import Walk, defaults_of, role_folder, variables_in
 
 Case = dict[str, t.Any]
-KEYS = {"name", "site", "variables", "hosts", "facts", "groups", "without", "before", "recorded", "present", "more"}
+KEYS = {
+    "name",
+    "site",
+    "variables",
+    "hosts",
+    "facts",
+    "groups",
+    "without",
+    "before",
+    "recorded",
+    "present",
+    "value",
+    "filter",
+    "input",
+    "arguments",
+}
 
 
 def listed(manager: str) -> tuple[str, list[Case]]:
     """Return the site of a manager's cases, and the cases."""
     path = HERE / "cases" / f"{manager}.yml"
-    found = read_yaml(path) if path.is_file() else {"site": "", "cases": []}
+    found: dict[str, t.Any] = read_yaml(path) if path.is_file() else {"site": "", "cases": []}
     for case in found["cases"]:
         if set(case) - KEYS or "name" not in case:
             raise ValueError(f"{path.name}: {case.get('name')} has other keys than {', '.join(sorted(KEYS))}")
@@ -96,21 +115,57 @@ def says(manager: str, one: plans.Asked, base: str) -> dict[str, t.Any]:
     return {"differs": [line for line in lines if not line.startswith(("---", "+++", "@@"))]}
 
 
-def of_manager(manager: _managers.Manager, sites: Sites) -> dict[str, tuple[plans.Asked, str]]:
-    """Return what a manager is asked in each of its cases, with the name of the site."""
+def value(sites: Sites, manager: _managers.Manager, site: str, case: Case) -> dict[str, t.Any]:
+    """Return what a variable of a role, or a filter, is in a case.
+
+    The plan is that of the case.
+    """
+    if "filter" in case:
+        return {"value": attempt(lambda: engine().call(f"deephdc.accelerators.{case['filter']}", (case["input"], *case["arguments"]), {}))}
+    walk = changed(*sites.of(site), case)
+    read_facts(walk, manager)
+    plan = plans.plan(manager.name, plans.asked(walk, manager))
+    for own in walk.set.values():
+        own[f"{manager.site_role}_plan"] = plan
+    role, name, host = (str(case["value"][key]) for key in ("role", "name", "host"))
+    folder = role_folder(role)
+    layers = (*walk.scope(host).layers[:2], Layer(variables_in(folder / "vars/main.yml")), *walk.scope(host).layers[2:])
+    scope = Scope(walk.lookups, (Layer({"role_path": str(folder)}, True), *layers, Layer(defaults_of(role))), (str(folder),))
+    return {"value": attempt(lambda: scope.resolved(variables_in(folder / "vars/main.yml")[name]))}
+
+
+def attempt(function: t.Callable[[], t.Any]) -> t.Any:
+    try:
+        return function()
+    except AnsibleError as error:
+        # The class has another name in each release.
+        return str(error)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def answers(manager: _managers.Manager, sites: Sites) -> dict[str, t.Callable[[], dict[str, t.Any]]]:
+    """Return for each case of a manager how its golden text is made."""
     usual, cases = listed(manager.name)
-    return {case["name"]: (asked(sites, manager, case.get("site", usual), case), case.get("site", usual)) for case in cases}
+    found: dict[str, t.Callable[[], dict[str, t.Any]]] = {}
+    bases: dict[str, str] = {}
+    for case in cases:
+        site = case.get("site", usual)
+        if "value" in case or "filter" in case:
+            found[case["name"]] = functools.partial(value, sites, manager, site, case)
+            continue
+        if site not in bases:
+            bases[site] = plans.as_text(plans.plan(manager.name, asked(sites, manager, site, {})))
+        found[case["name"]] = functools.partial(says, manager.name, asked(sites, manager, site, case), bases[site])
+    return found
 
 
 def render() -> dict[str, str]:
     """Return errors.json of the cases of each manager."""
-    found, sites = {}, Sites()
-    for manager in _managers.MANAGERS:
-        bases: dict[str, str] = {}
-        said = {}
-        for name, (one, site) in of_manager(manager, sites).items():
-            if site not in bases:
-                bases[site] = plans.as_text(plans.plan(manager.name, asked(sites, manager, site, {})))
-            said[name] = says(manager.name, one, bases[site])
-        found[f"cases_of_{manager.name}/errors.json"] = plans.as_text(said)
-    return found
+    sites = Sites()
+    return {
+        f"cases_of_{manager.name}/errors.json": plans.as_text({name: answer() for name, answer in answers(manager, sites).items()}).replace(
+            str(ROOT), "/collection"
+        )
+        for manager in _managers.MANAGERS
+    }

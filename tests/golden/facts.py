@@ -59,8 +59,11 @@ def _write(folder: pathlib.Path, devices: list[dict[str, t.Any]]) -> None:
 
 
 def of_host(name: str, number: int, release: str, devices: t.Sequence[dict[str, t.Any]], more: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the facts of a host: a usual server with its own address and devices."""
-    return {
+    """Return the facts of a host: a usual server with its own address and devices.
+
+    A fact in *more* that is None is not there.
+    """
+    usual = {
         "accelerators": accelerators(devices),
         "architecture": "x86_64",
         "default_ipv4": {"address": f"192.0.2.{number}", "interface": "eth0"},
@@ -85,3 +88,4 @@ def of_host(name: str, number: int, release: str, devices: t.Sequence[dict[str, 
         "swaptotal_mb": 0,
         **more,
     }
+    return {name: value for name, value in usual.items() if value is not None}

@@ -182,11 +182,8 @@ class Golden:
                 self.files[site] = render.files_of(site, walks[site])
         scopes.Engine.call = usual  # type: ignore[method-assign]
         self.parts = [part(functools.partial(planned, name, plans.asked(walk, manager))) for walk in walks.values()]
-        bases: dict[str, str] = {}
-        for one, place in cases.of_manager(manager, cases.Sites()).values():
-            if place not in bases:
-                bases[place] = plans.as_text(plans.plan(name, cases.asked(cases.Sites(), manager, place, {})))
-            self.parts.append(part(functools.partial(said, name, one, bases[place])))
+        again = cases.answers(manager, cases.Sites())
+        self.parts += [part(functools.partial(text_of, one)) for one in again.values()]
         # A call may give what no file has, so the files are made again where its answer is another one.
         self.calls = [(one, part(functools.partial(answer, one))) for one in calls]
 
@@ -202,8 +199,8 @@ def planned(name: str, one: plans.Asked) -> str:
     return plans.as_text([plans.plan(name, one), plans.check(name, one)])
 
 
-def said(name: str, one: plans.Asked, base: str) -> str:
-    return plans.as_text(cases.says(name, one, base))
+def text_of(one: t.Callable[[], t.Any]) -> str:
+    return plans.as_text(one())
 
 
 def answer(one: Call) -> str:

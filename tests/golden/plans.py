@@ -55,7 +55,11 @@ def asked(walk: Walk, manager: _managers.Manager) -> Asked:
     first = next((groups[name][0] for name in others if groups[name]), next(iter(walk.inventory.hosts)))
     members = list(dict.fromkeys(host for name in (manager.host_group, *others) for host in groups[name]))
     site = Site(walk.hostvars, groups, members, settings_of(walk, manager, first))
-    given = scope_of(walk, manager, first).resolved(walk.overlay.asked.get(manager.name) or {})
+    try:
+        given = scope_of(walk, manager, first).resolved(walk.overlay.asked.get(manager.name) or {})
+    except UndefinedError:
+        # What a host would answer is made of variables, which are wrong here.
+        given = {}
     return Asked(site, str(given.get("recorded", "")), given.get("present"))
 
 

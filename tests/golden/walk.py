@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import facts
 from lookups import Lookups
 from scopes import OMIT, AllHosts, HostVariables, Layer, Scope, missing
-from sites import Inventory, Overlay, read_yaml
+from sites import HERE, Inventory, Overlay, read_yaml
 from templating import ROOT, is_template
 
 PLAYBOOKS, ROLES = ROOT / "playbooks", ROOT / "roles"
@@ -117,6 +117,7 @@ class Walk:
             "ansible_run_tags": ["all"],
             "ansible_skip_tags": [],
             "ansible_version": {"full": "2.19.0", "string": "2.19.0"},
+            "golden_folder": str(HERE / "cases"),
             "groups": self.groups,
             "hostvars": self.hostvars,
             "inventory_hostname": host,
