@@ -30,6 +30,7 @@ def executed() -> Lines:
     with traced() as lines:
         # Modules are imported inside, as their own lines run then.
         import cases
+        import programs
         import render
         from templating import ROOT
 
@@ -39,6 +40,7 @@ def executed() -> Lines:
             render.files_of(site, walk)
             templates |= walk.lookups.rendered
         cases.render()
+        programs.render()
     found = {path: settled((ROOT / path).read_text(encoding="utf-8"), numbers) for path, numbers in lines.items()}
     for path in templates:
         text = path.read_text(encoding="utf-8")

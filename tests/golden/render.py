@@ -19,6 +19,7 @@ import typing as t
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".collections"))
 import cases
 import plans
+import programs
 from sites import HERE, overlay_of, read, sources
 from walk import Walk
 
@@ -36,7 +37,7 @@ PLAYBOOKS = {
 }
 OUT = HERE
 # Beside the sites' folders: what they are made of.
-SOURCES = ("cases", "sites", "__pycache__")
+SOURCES = ("cases", "programs", "sites", "__pycache__")
 REMEDY = "Golden configuration differs. If the change is wanted: run `make golden`, then look at `git diff tests/golden`."
 PROGRAM = "# A program; this line is not in it."
 Files = dict[str, str]
@@ -101,7 +102,7 @@ def render(names: t.Sequence[str]) -> Files:
     found: Files = {}
     for site in names or sources():
         found.update(files_of(site, walked(site)))
-    return found if names else {**found, **cases.render()}
+    return found if names else {**found, **cases.render(), **programs.render()}
 
 
 def written(names: t.Sequence[str]) -> Files:

@@ -73,7 +73,7 @@ def test_an_option_that_is_not_set_is_found() -> None:
 def test_thirty_wrong_inventories_have_errors() -> None:
     cases = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["cases"] for path in (GOLDEN / "cases").glob("*.yml")}
     said = {name: yaml.safe_load((GOLDEN / f"cases_of_{name}/errors.json").read_text(encoding="utf-8")) for name in cases}
-    wrong = [case for name in said for case, found in said[name].items() if "differs" not in found]
+    wrong = [case for name in said for case, found in said[name].items() if {"check", "plan"} & set(found)]
     assert len(cases) == len(ROLES) and len(wrong) >= 30
     assert all({case["name"] for case in cases[name]} == set(said[name]) for name in cases)
 
