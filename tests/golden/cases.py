@@ -12,9 +12,10 @@ import difflib
 import functools
 import typing as t
 
-import plans
 from ansible.errors import AnsibleError
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
+
+import plans
 from scopes import Layer, Scope, engine
 from sites import HERE, Inventory, Overlay, overlay_of, read, read_yaml, sources
 from templating import ROOT

@@ -26,11 +26,12 @@ import types
 import typing as t
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / ".collections"))
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
+
 import cases
 import plans
 import render
 import scopes
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
 from templating import PLUGINS, ROOT, collection_filters
 from tracing import Lines, traced
 from walk import Walk

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleError
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
 from jinja2 import UndefinedError
+
 from scopes import Layer, Scope
 from templating import PLUGINS
 from walk import ROLES, Walk, variables_in

@@ -10,6 +10,7 @@ import typing as t
 
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import balancer_apps, balancer_claims, balancer_conf
+
 from sites import HERE, read_yaml
 from templating import ROOT
 

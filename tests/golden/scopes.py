@@ -9,6 +9,7 @@ import typing as t
 from collections.abc import Iterator, Mapping
 
 import jinja2
+
 from lookups import Lookups
 from templating import Environment, Missing, collection_filters, is_template, strict
 

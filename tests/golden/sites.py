@@ -9,6 +9,7 @@ import pathlib
 import typing as t
 
 import yaml
+
 from templating import ROOT
 
 # The inventory is YAML alone, so that no other plugin tries a playbook that lies beside it.
