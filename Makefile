@@ -1,7 +1,7 @@
 # Each target is one script; `make help` lists them. Needs only Python 3.11 or newer and git, and root where the
 # distribution's packages are missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo down test due lint units sanity bench docs pictures release clean
+.PHONY: help demo down test due lint golden units sanity bench docs pictures release clean
 toolchain := @scripts/toolchain &&
 started := $(shell date +%s)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -26,6 +26,9 @@ record: ## Write what passed on this machine into tests/passed.json, once for a 
 
 lint: ## Linters, type check and unit tests: what needs no other host
 	$(toolchain) scripts/lint
+
+golden: ## Write golden configuration: what each inventory puts on its hosts. Look at git diff tests/golden
+	$(toolchain) python tests/golden/render.py
 
 units: ## Unit tests; ARGS="-k name" for some
 	$(toolchain) pytest $(ARGS)
