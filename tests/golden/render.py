@@ -37,7 +37,7 @@ PLAYBOOKS = {
 }
 OUT = HERE
 # Beside the sites' folders: what they are made of.
-SOURCES = ("cases", "programs", "sites", "__pycache__")
+SOURCES = ("cases", "programs", "sites")
 REMEDY = "Golden configuration differs. If the change is wanted: run `make golden`, then look at `git diff tests/golden`."
 PROGRAM = "# A program; this line is not in it."
 Files = dict[str, str]
@@ -107,7 +107,7 @@ def render(names: t.Sequence[str]) -> Files:
 
 def written(names: t.Sequence[str]) -> Files:
     """Return the golden files that are there."""
-    folders = [OUT / name for name in names] or [path for path in OUT.iterdir() if path.is_dir() and path.name not in SOURCES]
+    folders = [OUT / name for name in names] or [path for path in OUT.iterdir() if path.is_dir() and path.name not in SOURCES and path.name[0] not in "._"]
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(OUT)): path.read_text(encoding="utf-8") for path in paths}
 
