@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache/logs"
 MARK = "TEST_STEP"  # variable that shows whose process an orphan is
 SECONDS_BETWEEN_REPORTS, SECONDS_BETWEEN_LOOKS, CLEANUP_SECONDS = 60, 3, 120
+NOT_YET = "failed, as it never passed"  # what was never green can't be broken by a change
 TAIL_LINES, SUMMARY_LINES, FAILED_TASKS, LONG_LINE = 30, 40, 8, 1000
 
 
@@ -50,7 +51,7 @@ class Step:
     used_before: float = 0.0  # by its containers
     seconds: float = 0.0
     cpu: float = 0.0  # seconds, of processes and containers
-    state: str = "waiting"  # running, ok, failed, not run, no time, stopped
+    state: str = "waiting"  # running, ok, failed, not run, no time, stopped, or what `ended` makes of a failure
     note: str = ""
     tries: int = 0
     process: subprocess.Popen[bytes] | None = None
@@ -106,7 +107,7 @@ class Runner:
         return [step for step in self.steps if step.state == "running"]
 
     def run(self) -> bool:
-        """Whether all steps succeeded but optional ones that there was no time for."""
+        """Whether all steps succeeded; optional ones must not have failed."""
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, self._interrupted)
         adopt_orphans()
@@ -124,7 +125,7 @@ class Runner:
         for step in self.steps:
             if step.state == "waiting":
                 step.state = "not run" if self._hopeless(step) else "no time"
-        return all(step.state == "ok" or (step.optional and step.state == "no time") for step in self.steps)
+        return all(step.state == "ok" or (step.optional and step.state not in ("failed", "stopped")) for step in self.steps)
 
     def _interrupted(self, signum: int, _frame: FrameType | None) -> None:
         for step in self.running:
@@ -226,7 +227,7 @@ class Runner:
         return time.monotonic() + step.expected + must / self.at_once < self.deadline
 
     def _hopeless(self, step: Step) -> bool:
-        return any(self.by_title[title].state in ("failed", "not run") for title in step.after)
+        return any(self.by_title[title].state in ("failed", "not run", NOT_YET) for title in step.after)
 
 
 def table(steps: Iterable[Step]) -> str:

@@ -224,6 +224,14 @@ def test_a_stale_test_that_fails_twice_names_the_commits(passed: Repository):
     assert output.count("again   one/") >= 1 and "again   two/" not in output
 
 
+def test_what_never_passed_fails_no_run_and_is_no_pass(repository: Repository):
+    repository.change("roles/one/tasks.yml", "bad: 1\n")
+    assert repository.run("--landed", "HEAD")[0] == 0
+    code, output = repository.run("--budget", "30")
+    assert code == 0 and output.count("failed, as it never passed") == 2, output
+    assert repository.due()[1] == {"one/test_00_smoke.py", "one/test_other.py"}
+
+
 def test_stale_tests_come_as_far_as_the_budget_goes(passed: Repository):
     machine = passed.path / ".cache/deephdc.accelerators/passed.json"
     values = json.loads(machine.read_text())
