@@ -107,9 +107,14 @@ def render(names: t.Sequence[str]) -> Files:
 
 def written(names: t.Sequence[str]) -> Files:
     """Return the golden files that are there."""
-    folders = [OUT / name for name in names] or [path for path in OUT.iterdir() if path.is_dir() and path.name not in SOURCES]
+    folders = [OUT / name for name in names] or [path for path in OUT.iterdir() if is_site(path)]
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(OUT)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def is_site(path: pathlib.Path) -> bool:
+    """Return whether a folder has golden files, and not what they are made of, or a cache."""
+    return path.is_dir() and path.name not in SOURCES and not path.name.startswith(".")
 
 
 def difference(before: Files, now: Files) -> list[str]:
