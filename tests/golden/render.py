@@ -37,7 +37,7 @@ PLAYBOOKS = {
 }
 OUT = HERE
 # Beside the sites' folders: what they are made of.
-SOURCES = ("cases", "programs", "sites")
+SOURCES = ("cases", "programs", "sites", "__pycache__")
 REMEDY = "Golden configuration differs. If the change is wanted: run `make golden`, then look at `git diff tests/golden`."
 PROGRAM = "# A program; this line is not in it."
 Files = dict[str, str]
@@ -107,9 +107,14 @@ def render(names: t.Sequence[str]) -> Files:
 
 def written(names: t.Sequence[str]) -> Files:
     """Return the golden files that are there."""
-    folders = [OUT / name for name in names] or [path for path in OUT.iterdir() if path.is_dir() and path.name not in SOURCES and path.name[0] not in "._"]
+    folders = [OUT / name for name in names] or [path for path in OUT.iterdir() if is_site(path)]
     paths = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(OUT)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def is_site(path: pathlib.Path) -> bool:
+    """Return whether a folder has golden files, and not what they are made of, or a cache."""
+    return path.is_dir() and path.name not in SOURCES and not path.name.startswith(".")
 
 
 def difference(before: Files, now: Files) -> list[str]:

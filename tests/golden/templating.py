@@ -26,6 +26,8 @@ TESTS = ("core", "files", "mathstuff", "uri")
 # Ansible's own of newer releases know only its own kind of undefined values.
 JINJAS = ("default", "d", "defined", "undefined")
 
+SETS = ("difference", "intersect", "symmetric_difference", "union")
+
 
 class Missing(jinja2.StrictUndefined):
     """A value that is not defined; so are its parts, as in Ansible."""
@@ -74,6 +76,26 @@ class Known(dict):
         return self.variables[name]
 
 
+def ordered(name: str) -> t.Callable[[t.Any, t.Any], list[t.Any]]:
+    """Return one of Ansible's filters of sets, with an order.
+
+    Ansible's depends on the hashes of a process, and golden files must not.
+    """
+
+    def combined(one: t.Iterable[t.Any], other: t.Iterable[t.Any]) -> list[t.Any]:
+        left, right = list(one), list(other)
+        if name == "union":
+            found = left + right
+        elif name == "intersect":
+            found = [value for value in left if value in right]
+        else:
+            found = [value for value in left if value not in right]
+            found += [value for value in right if value not in left] if name == "symmetric_difference" else []
+        return [value for number, value in enumerate(found) if value not in found[:number]]
+
+    return combined
+
+
 class Environment(jinja2.nativetypes.NativeEnvironment):
     """Ansible's filters and tests, beside those of the collection."""
 
@@ -91,6 +113,8 @@ class Environment(jinja2.nativetypes.NativeEnvironment):
                 for own, function in getattr(found, f"{kind}s")().items():
                     kept = registered[own] if own in JINJAS else strict(function) if kind == "filter" else function
                     registered[own] = registered[f"ansible.builtin.{own}"] = kept
+        for name in SETS:
+            self.filters[name] = self.filters[f"ansible.builtin.{name}"] = strict(ordered(name))
 
     def resolve(self, text: str, variables: Variables) -> t.Any:
         """Return what a template gives with these variables."""
