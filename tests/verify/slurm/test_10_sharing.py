@@ -12,10 +12,11 @@ from xml.etree import ElementTree
 import pytest
 from local import ROOT, Cluster, changed
 from slurm_jobs import ended, look, opened, submit
+from slurm_site import SITE
 
-SITE = "playbooks/slurm.yml"
 # What sharing changes: the cluster's configuration, and the programs and daemons of the nodes.
 CHANGED = ("--tags", "slurm_cluster,slurm_node", "--skip-tags", "install")
+SHARING = ("hosts.yml", "sharing.yml")
 MPS_CONTROL, NVIDIA_SMI = ROOT / "tests/stand_ins/nvidia-cuda-mps-control", ROOT / "tests/stand_ins/nvidia-smi"
 HEALTH = "/usr/local/libexec/deephdc/slurm_gpu_health"
 # CPUs are shared too, so that more jobs run at a time than a small test host has CPUs. No health check runs by itself meanwhile.
@@ -28,23 +29,18 @@ SMALL = "--mem=50 --time=5"
 LASTING = look() + "\nuntil [ -e /tmp/end-sharing ]; do sleep 0.2; done"
 
 
-def inventories(cluster: Cluster) -> list[str]:
-    """The hosts that are there now: an earlier test may have added one."""
-    added = ["added_node.yml"] if "gpu3" in cluster.out("ctl", "sinfo -h -N -o %N") else []
-    return ["hosts.yml", *added]
-
-
 @pytest.fixture(scope="module", autouse=True)
 def shared(cluster: Cluster) -> Iterator[None]:
-    files = inventories(cluster)
-    cluster.playbook(SITE, *CHANGED, inventories=[*files, "sharing.yml"], variables=SETTINGS)
+    cluster.playbook(SITE, *CHANGED, inventories=SHARING, variables=SETTINGS)
     yield
     for node in ("gpu1", "gpu2"):
         cluster.out(node, "rm -f /usr/local/bin/nvidia-*")
     cluster.out("ctl", "scancel --user=ada")
     cluster.until("ctl", "squeue -h | wc -l", "0")
     # It resumes what the last test left drained.
-    cluster.playbook(SITE, *CHANGED, inventories=files)
+    cluster.playbook(SITE, *CHANGED)
+    # A change of the collection's own record is kept like a change of a site's file.
+    cluster.out("ctl", "rm -f /var/lib/deephdc/slurm_sharing/gpu1.before-deephdc")
     assert set(cluster.out("ctl", "sinfo -h -N -p all -o %T").split()) == {"idle"}
 
 
@@ -109,8 +105,7 @@ def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
     assert cluster.out("ctl", f"squeue -h -j {more} -o %T") == "PENDING", "the other GPU has two, and this one is taken as a whole"
 
     # SLURM would forget who has shares of which GPU, and give it away as a whole.
-    files = inventories(cluster)
-    output = cluster.playbook(SITE, *CHANGED, inventories=files, succeeds=False)
+    output = cluster.playbook(SITE, *CHANGED, succeeds=False)
     assert "gpu1 runs jobs, so the sharing of its GPUs can't be changed from shard:2 to exclusive now: drain it" in " ".join(output.split())
     assert changed(output) == []
 
@@ -124,8 +119,7 @@ def test_two_jobs_share_a_gpu_and_a_whole_gpu_is_nobody_elses(cluster: Cluster):
 
 
 def test_a_job_shares_a_gpu_by_its_users_own_mps_daemon(cluster: Cluster):
-    files = [*inventories(cluster), "sharing.yml"]
-    cluster.playbook(SITE, *CHANGED, inventories=files, variables={**SETTINGS, "sharing_of_gpu1": "mps"})
+    cluster.playbook(SITE, *CHANGED, inventories=SHARING, variables={**SETTINGS, "sharing_of_gpu1": "mps"})
     # Without the daemon the job waits for another node, and this one says why.
     job = submit(cluster, f"{SMALL} -w gpu1 --gres=mps:40", LASTING + "\nenv | grep CUDA_MPS; ls $CUDA_MPS_PIPE_DIRECTORY")
     cluster.until("ctl", "scontrol -o show node gpu1", "MPS can't start on a100 at 0000:01:00.0 (/dev/nvidia0)")
@@ -187,9 +181,19 @@ def document(healthy: list[str], ecc: str = "", lost: str = "") -> str:
 ADDRESSES = ["0000:01:00.0", "0000:02:00.0", "0000:03:00.0"]
 
 
-def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: Cluster):
-    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", document(ADDRESSES, ecc="0000:02:00.0"))
+@pytest.fixture
+def smi(cluster: Cluster) -> Iterator[None]:
+    """gpu2 has the command nvidia-smi, and healthy GPUs."""
+    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", document(ADDRESSES))
     put(cluster, "gpu2", "/usr/local/bin/nvidia-smi", NVIDIA_SMI.read_bytes())
+    yield
+    # A node is busy until the last job's epilog has ended.
+    cluster.until("ctl", "sinfo -h -n gpu2 -p all -o %T", "idle")
+    cluster.out("gpu2", "rm /usr/local/bin/nvidia-smi*")
+
+
+def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: Cluster, smi: None):
+    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", document(ADDRESSES, ecc="0000:02:00.0"))
     # The a100 is well: a job that has only that one runs.
     assert ended(cluster, submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", look()))[0]["State"] == "COMPLETED"
     job = submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:t4:2", look())
@@ -214,10 +218,8 @@ def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: 
         (document(ADDRESSES[:2]), "a100 at 0000:03:00.0 (/dev/nvidia2): nvidia-smi does not list it"),
     ],
 )
-def test_health_check_names_the_gpu(cluster: Cluster, answer: str, words: str):
+def test_health_check_names_the_gpu(cluster: Cluster, smi: None, answer: str, words: str):
     cluster.out("gpu2", HEALTH)
-    # A node is busy until the last job's epilog has ended.
-    cluster.until("ctl", "sinfo -h -n gpu2 -p all -o %T", "idle")
     put(cluster, "gpu2", "/usr/local/bin/nvidia-smi.xml", answer)
     cluster.out("gpu2", HEALTH)
     assert f"accelerators: {words}" in reason(cluster, "gpu2")
@@ -225,7 +227,7 @@ def test_health_check_names_the_gpu(cluster: Cluster, answer: str, words: str):
     resume(cluster, "gpu2")
 
 
-def test_a_command_that_hangs_or_fails_drains_nothing(cluster: Cluster):
+def test_a_command_that_hangs_or_fails_drains_nothing(cluster: Cluster, smi: None):
     put(cluster, "gpu2", "/usr/local/bin/nvidia-smi", "#!/bin/sh\nsleep 100\n")
     began = time.monotonic()
     assert ended(cluster, submit(cluster, f"{SMALL} -w gpu2 --gres=gpu:a100:1", look()))[0]["State"] == "COMPLETED"
@@ -234,7 +236,6 @@ def test_a_command_that_hangs_or_fails_drains_nothing(cluster: Cluster):
     cluster.out("gpu2", HEALTH)
     # Once the epilog, which waited for the command too, has ended.
     cluster.until("ctl", "sinfo -h -n gpu2 -p all -o %T", "idle")
-    cluster.out("gpu2", "rm /usr/local/bin/nvidia-smi*")
 
 
 # --- after a job ---
