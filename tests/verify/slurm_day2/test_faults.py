@@ -8,8 +8,7 @@ import time
 import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
-
-SITE = "playbooks/slurm.yml"
+from slurm_site import INSTALLED, SITE, words
 
 
 @pytest.fixture
@@ -26,13 +25,9 @@ def job(cluster: Cluster):
     assert "survived" in cluster.out("gpu1", f"cat /tmp/job-{number}_4294967294.out")
 
 
-def words(output: str) -> str:
-    return " ".join(output.split())
-
-
 def healed(cluster: Cluster) -> None:
     """A plain run makes everything good."""
-    cluster.playbook(SITE, "--tags", "munge,slurm_cluster,slurm_node", "--skip-tags", "install,validate")
+    cluster.playbook(SITE, "--tags", "munge,slurm_cluster,slurm_node", *INSTALLED)
     for node, state in (("gpu1", "mix"), ("gpu2", "idle")):
         cluster.until("ctl1", f"sinfo -h -n {node} -p all -o %t", state)
 
@@ -66,7 +61,7 @@ def test_a_file_system_that_hangs_keeps_neither_modules_nor_jobs(cluster: Cluste
     cluster.until("gpu1", "cat /proc/mounts", "/mnt/hangs fuse")
     try:
         assert cluster.run("gpu1", "timeout 2 stat /mnt/hangs").returncode == 124, "it does not hang"
-        cluster.playbook("tests/verify/slurm_faults/hanging.yml")
+        cluster.playbook("tests/verify/slurm_day2/hanging.yml")
         job = submit(cluster, "--gres=gpu:a100:1 --nodelist=gpu1", "true")
         assert ended(cluster, job)[0]["State"] == "COMPLETED"
         cluster.until("ctl1", "sinfo -h -n gpu1 -p all -o %t", "idle")
@@ -87,7 +82,7 @@ def test_clock_an_hour_off_on_one_node(cluster: Cluster, job: str):
     try:
         output = cluster.playbook(SITE, "--tags", "munge", succeeds=False)
     finally:
-        cluster.out("gpu2", f"rm {dropin}; systemctl daemon-reload; systemctl restart munge")
+        cluster.out("gpu2", f"rm {dropin}; systemctl daemon-reload; systemctl restart munge; apt-get purge -qq -y libfaketime", timeout=180)
     assert "s ahead of that of ctl1, too far for munge: set it right (timedatectl, chrony), then run again." in words(output)
     assert "Left as they were or half done: gpu2." in words(output)
     healed(cluster)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from local import Cluster, changed
 from slurm_jobs import ended, look, submit
-
-SITE = "playbooks/slurm.yml"
+from slurm_site import SITE
 
 
 def test_full_disk_is_named_before_anything_is_changed_and_a_second_run_heals(cluster: Cluster):

@@ -7,25 +7,12 @@ import time
 
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, opened, submit, tell
-
-SITE = "playbooks/slurm.yml"
-STATE = "/srv/slurm/state"
+from slurm_operations import STATE, saved
+from slurm_site import INSTALLED, SITE, words
 
 
 def docker(*words: str) -> None:
     subprocess.run(["docker", *words], check=True, stdout=subprocess.DEVNULL)
-
-
-def saved(cluster: Cluster, job: str) -> None:
-    """Wait until slurmctld has saved a state with this job.
-
-    It does so some seconds after each change.
-    """
-    cluster.out(
-        "ctl1",
-        f"before=$(stat -c %.Y {STATE}/job_state); scontrol update JobId={job} Comment=seen; "
-        f'until [ "$(stat -c %.Y {STATE}/job_state)" != "$before" ]; do sleep 0.3; done',
-    )
 
 
 def test_both_controllers_answer_and_share_the_state(cluster: Cluster):
@@ -80,8 +67,8 @@ def test_the_backup_takes_over_and_gives_back_while_a_job_runs(cluster: Cluster)
         assert ended(cluster, new)[0]["State"] == "COMPLETED"
         assert len(opened(cluster, "gpu2", new)) == 2
 
-        output = cluster.playbook(SITE, "--skip-tags", "install,validate", succeeds=False)
-        assert "Left as they were or half done: ctl1." in " ".join(output.split())
+        output = cluster.playbook(SITE, *INSTALLED, succeeds=False)
+        assert "Left as they were or half done: ctl1." in words(output)
         assert changed(output) == []
         others = [line for line in output.split("PLAY RECAP")[1].splitlines() if line.startswith(("ctl2", "gpu", "login"))]
         assert len(others) == 4 and all("failed=0" in line for line in others), "the run is complete for the rest"
@@ -106,12 +93,12 @@ def test_slurmctld_does_not_start_without_its_state(cluster: Cluster):
         assert cluster.run("ctl2", "systemctl start slurmctld").returncode != 0
         assert "has no state of slurmctld although slurmctld ran with it" in cluster.out("ctl2", "journalctl -u slurmctld -o cat -n 20")
         output = cluster.playbook(SITE, succeeds=False)
-        assert f"ctl2: {STATE} has no state of slurmctld although slurmctld ran with it" in " ".join(output.split())
+        assert f"ctl2: {STATE} has no state of slurmctld although slurmctld ran with it" in words(output)
         assert changed(output) == []
         # The directory of another file system has a state, but not this one.
         cluster.out("ctl2", "echo day2 > /tmp/empty/clustername; chown slurm /tmp/empty/*")
         output = cluster.playbook(SITE, "--tags", "slurm_cluster", succeeds=False)
-        assert f"{STATE} here is not the directory that ctl1 has under this path" in " ".join(output.split())
+        assert f"{STATE} here is not the directory that ctl1 has under this path" in words(output)
         assert changed(output) == []
     finally:
         cluster.out("ctl2", f"umount {STATE}; rm -r /tmp/empty")
@@ -129,7 +116,7 @@ def test_the_state_is_moved_while_a_job_runs(cluster: Cluster):
     assert cluster.out("login", f"squeue -h -j {job} -o %T") == "RUNNING"
 
     output = cluster.playbook(SITE, "--tags", "slurm_cluster", succeeds=False)
-    assert f"on ctl1 {STATE} has a state already, and slurmctld runs with the other" in " ".join(output.split())
+    assert f"on ctl1 {STATE} has a state already, and slurmctld runs with the other" in words(output)
     assert changed(output) == []
     cluster.out("ctl1", f"rm -r {STATE}")
     cluster.playbook(SITE, "--tags", "slurm_controller,slurm_cluster")

@@ -1,6 +1,6 @@
 """Another release of SLURM while a job runs, with two power cuts.
 
-The hosts have the next release afterwards. Debian 12's SLURM can't be upgraded in place: slurm_day2 tests how that is refused.
+Debian 12's SLURM can't be upgraded in place: test_upgrade_refused.py.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
+from slurm_site import SITE, words
 
-SITE = "playbooks/slurm.yml"
 UPGRADE = "playbooks/slurm_upgrade.yml"
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")
 # The suite after Debian 13 has this release of SLURM. Its index may be out of date on a mirror.
@@ -28,6 +28,8 @@ VARIABLES: dict[str, Any] = {
     "slurm_upgrade_batch": "100%",
     "slurm_upgrade_wait": 300,
 }
+LEAVES = "SLURM can't be downgraded: its state and its database are the next release's"
+
 pytestmark = pytest.mark.skipif(os.environ["LOCAL_RELEASE"] == "bookworm", reason="Debian 12's SLURM 22.05 can't be upgraded in place")
 
 
@@ -65,7 +67,7 @@ def half_unpacked(cluster: Cluster) -> None:
     assert "dependency problems prevent configuration of slurmctld" in cluster.run("ctl1", "dpkg --configure -a").stderr
 
 
-def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
+def test_the_next_release_comes_while_a_job_runs_and_a_new_node_gets_the_same(cluster: Cluster):
     # With states and without a beginning, sacct lists only jobs that are in these states now.
     history = "sacct -a -X -n -P -S now-1days -s CD -o jobid,state,elapsed"
     ended_before = set(cluster.out("login", history).splitlines())
@@ -112,9 +114,8 @@ def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
         cluster.until("ctl1", f"sinfo -h -n {name} -p all -o %T", "idle")
     assert '"version": "24.11' in cluster.out("ctl1", "cat /var/backups/slurm/*/manifest.json"), "one is from before"
 
-
-def test_after_the_upgrade_nothing_is_left_to_do_and_a_new_node_gets_the_same(cluster: Cluster):
-    assert "Nothing to do: every host has SLURM 26.05" in " ".join(cluster.playbook(UPGRADE, variables=VARIABLES).split())
+    # Nothing is left to do.
+    assert "Nothing to do: every host has SLURM 26.05" in words(cluster.playbook(UPGRADE, variables=VARIABLES))
     assert changed(cluster.playbook(SITE, "--skip-tags", "validate", variables=VARIABLES)) == []
     # As a node that was never in the cluster.
     cluster.out(
