@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from leaks import ProcessWatch, needles, on_control_node, on_host
 from local import Cluster
-from slurm_site import SITE
+from slurm_site import INSTALLED, SITE
 
 OWNS = ("tests/verify/leaks.py",)
 
@@ -20,7 +20,7 @@ HOSTS = ["ctl", "login", "gpu1", "gpu2"]
 def former_key(cluster: Cluster) -> Iterator[None]:
     """The hosts have it again afterwards."""
     yield
-    cluster.playbook(SITE, "--tags", "munge")
+    cluster.playbook(SITE, "--tags", "munge", *INSTALLED)
 
 
 def test_the_munge_key_leaks_nowhere(cluster: Cluster, former_key: None):

@@ -103,6 +103,8 @@ def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     cluster.run("ctl", "scancel --user=ada; scancel --user=eve")
     cluster.until("ctl", "squeue -h | wc -l", "0")
     cluster.playbook(SITE, *ACCOUNTS, variables={"slurm_cluster_policy_purge": True})
+    # SLURM knows a user without an account on.
+    cluster.out("ctl", "sacctmgr -iQ delete user name=eve")
 
 
 def test_a_policy_from_a_file_is_predicted_applied_and_kept(cluster: Cluster, site: Site):

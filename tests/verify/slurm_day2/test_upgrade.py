@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, look, submit, tell
-from slurm_site import SITE
+from slurm_site import SITE, words
 
 OWNS = (
     "playbooks/slurm_upgrade.yml",
@@ -78,7 +78,7 @@ def half_unpacked(cluster: Cluster) -> None:
     assert "dependency problems prevent configuration of slurmctld" in cluster.run("ctl1", "dpkg --configure -a").stderr
 
 
-def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
+def test_the_next_release_comes_while_a_job_runs_and_a_new_node_gets_the_same(cluster: Cluster):
     # With states and without a beginning, sacct lists only jobs that are in these states now.
     history = "sacct -a -X -n -P -S now-1days -s CD -o jobid,state,elapsed"
     ended_before = set(cluster.out("login", history).splitlines())
@@ -125,9 +125,8 @@ def test_the_next_release_comes_while_a_job_runs(cluster: Cluster):
         cluster.until("ctl1", f"sinfo -h -n {name} -p all -o %T", "idle")
     assert '"version": "24.11' in cluster.out("ctl1", "cat /var/backups/slurm/*/manifest.json"), "one is from before"
 
-
-def test_after_the_upgrade_nothing_is_left_to_do_and_a_new_node_gets_the_same(cluster: Cluster):
-    assert "Nothing to do: every host has SLURM 26.05" in " ".join(cluster.playbook(UPGRADE, variables=VARIABLES).split())
+    # Nothing is left to do.
+    assert "Nothing to do: every host has SLURM 26.05" in words(cluster.playbook(UPGRADE, variables=VARIABLES))
     assert changed(cluster.playbook(SITE, "--skip-tags", "validate", variables=VARIABLES)) == []
     # As a node that was never in the cluster.
     cluster.out(

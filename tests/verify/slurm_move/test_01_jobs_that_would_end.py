@@ -74,6 +74,8 @@ def test_gpus_do_not_change_under_a_job(cluster: Cluster, job: str, tmp_path: Pa
         said = refused(cluster, slurm_cluster_accept_hardware=["gpu1"])
     finally:
         cluster.out("gpu1", "mv /dev/gone1 /dev/nvidia1")
+        # If the health check has seen it; else SLURM refuses.
+        cluster.run("old", "scontrol update NodeName=gpu1 State=RESUME")
     assert f"Node gpu1 would change from gpu:a100:2 to gpu:a100:1 while job {job} of ada is on it" in said
 
 
