@@ -28,7 +28,6 @@ OWNS = (
     "tosca/types",
     "tests/tosca",
 )
-LEAVES = "it is deployed and removed by xOpera"
 
 TEMPLATE = ROOT / "tosca/templates/slurm_cluster.yaml"
 INPUTS = {
