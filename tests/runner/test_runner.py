@@ -258,7 +258,7 @@ def test_hosts_that_could_not_be_made_are_tried_once_more(repository: Repository
 def test_a_pass_of_an_uncommitted_tree_is_not_recorded(repository: Repository):
     repository.write("roles/one/tasks.yml", "good: 3\n")
     code, output = repository.run("one")
-    assert code == 0 and "no record: files are not committed" in output
+    assert code == 0 and "no record: code is not committed" in output
     assert "one/test_other.py" in repository.due()[0]
 
 

@@ -4,7 +4,7 @@
 
 A test begins with what the one before left.
 
-It runs where 1.36 was compiled: always by `make test SCENARIO=kubernetes_minor`, else where an earlier run kept it.
+It runs where 1.36 was compiled: always by `make test NAME=kubernetes_minor`, else where an earlier run kept it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Kueue is removed at the end, so that no other test has it.
 
-It runs where Kueue was compiled: always by `make test SCENARIO=kubernetes`, else where an earlier run kept it.
+It runs where Kueue was compiled: always by `make test NAME=kubernetes_queue`, else where an earlier run kept it.
 """
 
 from __future__ import annotations
