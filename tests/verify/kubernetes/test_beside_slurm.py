@@ -93,7 +93,8 @@ def both(site: Site) -> Iterator[Made]:
     yield made
     site.until("cp1", "squeue --noheader | wc -l", "0")
     options = inventory(site, shared([JOBS, PODS], []))
-    site.playbook(PLAYBOOK, *GUARD, **options)
+    if site.run("gpu1", "test -e /etc/deephdc/gpu_guard").returncode == 0:
+        site.playbook(PLAYBOOK, *GUARD, **options)
     names = {"slurm_uninstall_cluster": "shared", "slurm_uninstall_records": "shared"}
     site.playbook("playbooks/slurm_uninstall.yml", variables=names, **options)
     for host in ("cp1", "gpu1"):

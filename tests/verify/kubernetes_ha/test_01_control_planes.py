@@ -20,6 +20,7 @@ import yaml
 from kubernetes_site import KUBECTL, PLAYBOOK, Site, recap
 from kubernetes_versions import IMAGES, NEW, OLD, asked, container, kubelets, variables, version
 
+LEAVES = "hosts are lost for good, and Kubernetes can't go back to an older version"
 UPGRADE, BACKUP, RESTORE = (f"playbooks/kubernetes_{name}.yml" for name in ("upgrade", "backup", "restore"))
 CONTROL = ("cp1", "cp2", "cp3")
 HOSTS = (*CONTROL, "gpu1")

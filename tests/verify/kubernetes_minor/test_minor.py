@@ -15,6 +15,7 @@ import pytest
 from kubernetes_site import KUBECTL, PLAYBOOK, TRY, Site, recap
 from kubernetes_versions import asked, container, hosts, kubelets, variables, version
 
+LEAVES = "Kubernetes can't go back to an older version"
 UPGRADE = "playbooks/kubernetes_upgrade.yml"
 OLDER, NEWER = "1.36.3", "1.37.2"
 
