@@ -1,4 +1,7 @@
-"""What `make lint` and `make test` run, as data: a Step per tool, per part of the compatibility tests, per cluster and file of tests."""
+"""What `make lint` and `make test` run, as data.
+
+There is one Step per tool, per part of the compatibility tests, per cluster and per test on it.
+"""
 
 from __future__ import annotations
 

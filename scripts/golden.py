@@ -1,4 +1,4 @@
-"""Changes that the golden configuration shows in full, and that change no byte of it: they make nothing due.
+"""Changes that have no effect on any golden file make nothing due.
 
 Each changed line must be executed by the golden run, and all golden files be as they were; a line that was only removed can't be.
 """
@@ -25,7 +25,10 @@ def changed_lines(diff: str) -> list[int]:
 
 
 def without_effect(root: Path, commit: str, names: set[str]) -> set[str]:
-    """The files among these whose change since a commit has no effect on any golden site, by a run of up to two minutes."""
+    """Return the files whose change since a commit has no effect on any site.
+
+    It takes up to two minutes.
+    """
     candidates = sorted(name for name in names if SHOWN.fullmatch(name) and (root / name).exists())
     git = ["git", "diff", "--unified=0", "--no-ext-diff", "--no-renames", commit, "--"]
     run = {name: subprocess.run([*git, name], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout for name in candidates}

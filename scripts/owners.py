@@ -144,7 +144,10 @@ def owners(name: str, among: Iterable[Test]) -> list[Test]:
 
 
 def problems(among: list[Test], code: Iterable[str], files: Iterable[str]) -> list[str]:
-    """What is wrong with the owner lines: code without an owner or with more than two, a path without a file."""
+    """Return what is wrong with the owner lines.
+
+    That is code without an owner or with more than two, and a path without a file.
+    """
     files, found = list(files), list[str]()
     for name in code:
         count = len(owners(name, among))

@@ -97,7 +97,10 @@ class Plan:
         return found
 
     def run(self, test: Test, release: str, others: Iterable[Run] = ()) -> Run:
-        """What a test takes, with the making of its cluster if that is its own affair; the first of several tests has it."""
+        """Return what a test takes.
+
+        The making of a cluster is in it if no smoke makes that; the first of several tests has it.
+        """
         cpu = self.record.cpu(test.name, release)
         made = test.is_smoke or (test.cluster != test.smoke and not any(one.test.cluster == test.cluster for one in others))
         return Run(test, release, cpu + (self.record.cpu(f"made {test.cluster}", release, unknown=150) if made else 0))

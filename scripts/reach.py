@@ -1,4 +1,6 @@
-"""Which files can reach a test: those that its own files name, followed to the end. What they reach goes stale, it is not due.
+"""Which files can reach a test: those that its own files name, to the end.
+
+What a changed file reaches goes stale, it is not due.
 
 A file names another one by its path, by its name in the collection (deephdc.accelerators.NAME) or by an import.
 What people read alone (words.py) does not count.
@@ -45,7 +47,10 @@ def listed(root: Path) -> list[str]:
 
 
 def imported(python: ast.AST) -> Iterator[str]:
-    """Yield the paths of imported modules and of each imported name, which may be a module as well, without a suffix."""
+    """Yield the paths of imported modules and of each imported name.
+
+    A name may be a module as well. A path has no suffix.
+    """
     for node in ast.walk(python):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -80,7 +85,10 @@ class Tree:
 
     @cached_property
     def _of_the_collection(self) -> dict[str, list[str]]:
-        """Map each name in the collection to its files: roles, playbooks, plugins, and filters, which share files."""
+        """Map each name in the collection to its files.
+
+        Names are those of roles, playbooks, plugins, and filters, which share files.
+        """
         found: dict[str, list[str]] = {}
         for name in self.files:
             path = PurePosixPath(name)

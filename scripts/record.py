@@ -1,4 +1,6 @@
-"""When each test passed last, with which commit, and what it took: tests/passed.json, and what this machine knows beside it.
+"""When each test passed last, with which commit, and what it took.
+
+That is in tests/passed.json, and this machine knows more beside it.
 
 The runner writes the machine's own file. `scripts/test --record` merges it into tests/passed.json, once for a submission.
 `landed` is a commit of which all that was due has passed, such as the newest one of the main branch.
@@ -49,12 +51,18 @@ class Record:
 
     @cache  # noqa: B019 - because there is one record in a run
     def is_ours(self, commit: str, of: str = "HEAD") -> bool:
-        """Whether a commit is in the history of another one; what is not says nothing about these files."""
+        """Whether a commit is in the history of another one.
+
+        What is not says nothing about these files.
+        """
         words = ["git", "merge-base", "--is-ancestor", commit, of]
         return bool(commit) and subprocess.run(words, cwd=self.root, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def base(self, name: str, release: str) -> str:
-        """The newest commit with which this test is known to pass, itself or as all of a landed state; empty if none is."""
+        """The newest commit with which this test is known to pass, empty if none is.
+
+        It passed itself, or what landed includes it.
+        """
         passed = self.passes.get((name, release))
         landed = self.landed if self.is_ours(self.landed) else ""
         if passed is None or not passed.commit or (landed and self.is_ours(passed.commit, landed)):

@@ -79,7 +79,10 @@ class Step:
             )
 
     def tail(self) -> str:
-        """Return the log's end; before it what Ansible and pytest say of what failed, which Molecule buries."""
+        """Return the log's end; before it what Ansible and pytest say of what failed.
+
+        Molecule buries that.
+        """
         lines = self.log.read_text(errors="replace").splitlines()
         # A result can be as long as a file.
         tasks = [line[:LONG_LINE] for line in lines if re.match(r"(fatal: \[|failed: \[|\[ERROR\])", line)][-FAILED_TASKS:]
@@ -92,7 +95,10 @@ def clock(seconds: float) -> str:
 
 
 class Runner:
-    """Runs steps in their order, ``at_once`` at a time, as far as ``after``, lanes and the deadline (time.monotonic) let them."""
+    """Runs steps in their order, ``at_once`` at a time.
+
+    ``after``, lanes and the deadline (time.monotonic) may hold them up.
+    """
 
     def __init__(
         self, steps: Sequence[Step], at_once: int = 2, deadline: float | None = None, ended: Callable[[Step], None] = lambda step: None

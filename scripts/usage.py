@@ -1,4 +1,4 @@
-"""Processor time of a step: of the processes that it started, and of its containers.
+"""Processor time of a step: of its processes and of its containers.
 
 Not counted is what the container engine spends itself.
 """
@@ -22,7 +22,10 @@ PLACES = (
 
 
 def adopt_orphans() -> None:
-    """Become the parent of processes whose own parent ends, so their time can be read when they end."""
+    """Become the parent of processes whose own parent ends.
+
+    So their time can be read when they end.
+    """
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

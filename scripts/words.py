@@ -42,7 +42,10 @@ def chunks(node: ast.AST) -> list[str]:
 
 @cache
 def quoted() -> frozenset[tuple[str, ...]]:
-    """The words that strings of tests on real systems have: three in a row, or two that are all of it."""
+    """The words that strings of tests on real systems have.
+
+    Three in a row, or two that are all of it.
+    """
     found: set[tuple[str, ...]] = set()
     for file in (*ROOT.glob("tests/verify/**/*.py"), *ROOT.glob("tests/tosca/*.py")):
         if "refusals" not in file.parts:  # which always run
@@ -52,7 +55,10 @@ def quoted() -> frozenset[tuple[str, ...]]:
 
 
 def is_quoted(*texts: str) -> bool:
-    """Whether a test may look for one of these texts; what is too short to decide counts."""
+    """Whether a test may look for one of these texts.
+
+    What is too short to decide counts.
+    """
     long = [text for text in texts if runs(text, 2)]
     return not long or any(quoted() & (runs(text, QUOTE) | runs(text, 2)) for text in long)
 
@@ -71,7 +77,10 @@ Loader.add_multi_constructor("!", tagged)
 
 
 def without_descriptions(tree: t.Any) -> t.Any:
-    """The same without the descriptions of roles and options; an option of that name has settings and stays."""
+    """The same without the descriptions of roles and options.
+
+    An option of that name has settings and stays.
+    """
     if isinstance(tree, list):
         return [without_descriptions(one) for one in tree]
     if not isinstance(tree, dict):
