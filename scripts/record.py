@@ -8,6 +8,7 @@ The runner writes the machine's own file. `scripts/test --record` merges it into
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -76,8 +77,12 @@ class Record:
         return known.cpu_seconds if known else unknown
 
     def add(self, name: str, release: str, found: Pass) -> None:
-        self.passes[name, release] = found
-        self.write(MACHINE)
+        MACHINE.parent.mkdir(parents=True, exist_ok=True)
+        with MACHINE.with_suffix(".lock").open("w") as lock:  # another run may end now, too
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read(MACHINE)
+            self.passes[name, release] = found
+            self.write(MACHINE)
 
     def write(self, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
