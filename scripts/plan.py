@@ -115,7 +115,7 @@ class Plan:
                     files = changed(test, release)
                     if files is None or files & self.reached(test):
                         found.append(self.run(test, release, due))
-        return sorted(found, key=lambda run: self.age(run))
+        return sorted(found, key=self.age)
 
     def age(self, run: Run) -> str:
         """The day of the last pass. Which of one day comes first changes with each commit."""

@@ -20,6 +20,12 @@ NAME = "tests/passed.json"
 MACHINE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deephdc.accelerators/passed.json"
 
 
+@cache
+def is_ancestor(root: Path, commit: str, of: str) -> bool:
+    words = ["git", "merge-base", "--is-ancestor", commit, of]
+    return subprocess.run(words, cwd=root, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 @dataclass(frozen=True)
 class Pass:
     commit: str  # empty: it never passed by itself, what it takes is known from elsewhere
@@ -50,14 +56,12 @@ class Record:
             if (not found.commit or self.is_ours(found.commit)) and (known is None or known.date <= found.date):
                 self.passes[name, release] = found
 
-    @cache  # noqa: B019 - because there is one record in a run
     def is_ours(self, commit: str, of: str = "HEAD") -> bool:
         """Whether a commit is in the history of another one.
 
         What is not says nothing about these files.
         """
-        words = ["git", "merge-base", "--is-ancestor", commit, of]
-        return bool(commit) and subprocess.run(words, cwd=self.root, stderr=subprocess.DEVNULL, check=False).returncode == 0
+        return bool(commit) and is_ancestor(self.root, commit, of)
 
     def base(self, name: str, release: str) -> str:
         """The newest commit with which this test is known to pass, empty if none is.

@@ -75,7 +75,7 @@ def changed(inventory: Inventory, overlay: Overlay, case: Case) -> Walk:
         {host: {**(case.get("variables") or {}), **(own or {})} for host, own in (case.get("hosts") or {}).items() if host not in hosts}
     )
     for name in case.get("without") or []:
-        host, _, variable = name.rpartition(".")
+        host, _dot, variable = name.rpartition(".")
         for own in [hosts[host]] if host else hosts.values():
             own.pop(variable, None)
     groups = {name: list(members) for name, members in {**inventory.groups, **(case.get("groups") or {})}.items()}

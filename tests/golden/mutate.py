@@ -218,7 +218,7 @@ def use(mutant: Mutant) -> None:
         if name not in (f"{PLUGINS}.plugin_utils._managers", f"{PLUGINS}.plugin_utils._contract", f"{PLUGINS}.plugin_utils._filter"):
             del sys.modules[name]
     for name in [name for name in list(sys.modules) if name.startswith(f"{PLUGINS}.plugin_utils._")]:
-        package, _, own = name.rpartition(".")
+        package, _dot, own = name.rpartition(".")
         setattr(sys.modules[package], own, sys.modules[name])
     scopes.engine().filters = collection_filters()
 

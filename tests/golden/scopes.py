@@ -87,10 +87,10 @@ class Scope:
             return self.globals[name]
         raise KeyError(name)
 
-    def get(self, name: str, default: t.Any = None) -> t.Any:
-        if name not in self or isinstance(self[name], Missing):
+    def get(self, key: str, default: t.Any = None) -> t.Any:
+        if key not in self or isinstance(self[key], Missing):
             return default
-        return self[name]
+        return self[key]
 
     def resolved(self, value: t.Any) -> t.Any:
         """Return a value with its templates resolved."""
@@ -144,10 +144,10 @@ class HostVariables(Mapping[str, t.Any]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def get(self, name: str, default: t.Any = None) -> t.Any:
-        if name not in self or isinstance(self[name], Missing):
+    def get(self, key: str, default: t.Any = None) -> t.Any:
+        if key not in self or isinstance(self[key], Missing):
             return default
-        return self[name]
+        return self[key]
 
 
 class AllHosts(dict[str, HostVariables]):

@@ -58,8 +58,11 @@ def as_text(nodes: t.Iterable[t.Any]) -> str:
 class Variables(t.Protocol):
     """What a template can use, by name."""
 
-    def __contains__(self, name: object) -> bool: ...
-    def __getitem__(self, name: str) -> t.Any: ...
+    def __contains__(self, name: object) -> bool:
+        raise NotImplementedError
+
+    def __getitem__(self, name: str) -> t.Any:
+        raise NotImplementedError
 
 
 class Known(dict):

@@ -213,7 +213,7 @@ class Walk:
 
     def cant(self, task: Task, host: str, error: Exception) -> None:
         """Note a task that the walk can't follow on a host."""
-        words = " ".join(str(error).split()).split(" Origin:")[0]
+        words = " ".join(str(error).split()).partition(" Origin:")[0]
         self.unresolved.append(f"{host}: {task.get('name')}: {words}")
 
     def loop(self, task: Task, host: str, scope: Scope) -> list[Scope]:
@@ -236,7 +236,7 @@ class Walk:
             try:
                 for number, one in enumerate(self.loop(task, host, scope)):
                     if one.is_true(task.get("when", True)):
-                        rounds += [{} for _ in range(number + 1 - len(rounds))]
+                        rounds += [{} for _more in range(number + 1 - len(rounds))]
                         rounds[number][host] = one
             except CANT as error:
                 self.cant(task, host, error)

@@ -22,8 +22,8 @@ def answer(name: str) -> str:
 def test_the_document_is_read():
     version, gpus = nvidia_smi.parse_document(answer(".xml"))
     assert version == "580.159.04"
-    (facts,) = gpus.values()
     assert list(gpus) == ["0000:00:06.0"]
+    facts = gpus["0000:00:06.0"]
     assert (facts["uuid"], facts["memory_mib"], facts["ecc"], facts["minor"]) == (UUID, 81559, True, 0)
     assert (facts["lost"], facts["ecc_problems"], facts["reset"]) == (False, [], None)
     assert (facts["mig_capable"], facts["mig_enabled"], facts["mig_devices"]) == (True, False, [])
