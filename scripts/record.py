@@ -81,16 +81,20 @@ class Record:
         return known.cpu_seconds if known else unknown
 
     def add(self, name: str, release: str, found: Pass) -> None:
+        """Note a pass, and leave what is known of other branches."""
+        self.passes[name, release] = found
         MACHINE.parent.mkdir(parents=True, exist_ok=True)
         with MACHINE.with_suffix(".lock").open("w") as lock:  # another run may end now, too
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._read(MACHINE)
-            self.passes[name, release] = found
-            self.write(MACHINE)
+            known = json.loads(MACHINE.read_text())["passed"] if MACHINE.exists() else {}
+            write(MACHINE, self.landed, known | {f"{name} {release}": asdict(found)})
 
     def write(self, file: Path) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        lines = [f' "{name} {release}": {json.dumps(asdict(one))}' for (name, release), one in sorted(self.passes.items())]
-        new = file.with_suffix(f".{os.getpid()}")
-        new.write_text(f'{{"landed": "{self.landed}", "passed": {{\n' + ",\n".join(lines) + "\n}}\n")
-        os.replace(new, file)
+        write(file, self.landed, {f"{name} {release}": asdict(one) for (name, release), one in self.passes.items()})
+
+
+def write(file: Path, landed: str, passed: dict[str, dict[str, object]]) -> None:
+    lines = [f' "{key}": {json.dumps(one)}' for key, one in sorted(passed.items())]
+    new = file.with_suffix(f".{os.getpid()}")
+    new.write_text(f'{{"landed": "{landed}", "passed": {{\n' + ",\n".join(lines) + "\n}}\n")
+    os.replace(new, file)

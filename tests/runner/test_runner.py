@@ -338,6 +338,18 @@ def test_processor_time_of_what_outlives_its_parent_counts(repository: Repositor
     assert 1 <= values["passed"]["one/test_other.py trixie"]["cpu_seconds"] <= 8
 
 
+def test_passes_of_another_branch_are_kept_and_do_not_count(passed: Repository):
+    machine = passed.path / ".cache/deephdc.accelerators/passed.json"
+    machine.write_text(machine.read_text().replace(passed.git("rev-parse", "HEAD"), "0" * 40))
+    assert passed.run("one/test_other.py")[0] == 0
+    values = json.loads(machine.read_text())["passed"]
+    assert {key: one["commit"] == "0" * 40 for key, one in values.items() if key.endswith("test_other.py trixie")} == {
+        "one/test_other.py trixie": False,
+        "two/test_other.py trixie": True,
+    }
+    assert "two/test_other.py" in passed.due()[0]
+
+
 def test_a_check_runs_when_something_that_it_reads_changed(passed: Repository):
     passed.change("roles/two/tasks.yml", "good: 2\n")
     assert "checks of one" not in passed.run("--budget", "5")[1]
