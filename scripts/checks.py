@@ -55,7 +55,7 @@ FEW = 60
 
 
 def step(
-    title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900, label: str = "", reads: str = ""
+    title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 1800, label: str = "", reads: str = ""
 ) -> Step:
     return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT, label=label, reads=reads)
 
@@ -155,7 +155,7 @@ def quick_start() -> list[Step]:
         "-q",
         "tests/quick_start",
         after=("test host images",),
-        limit=300,
+        limit=900,
         label=label,
         reads=rf"README\.md|{ONE_HOST}",
     )

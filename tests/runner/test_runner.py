@@ -111,7 +111,7 @@ class Repository:
 
     def run(self, *arguments: str, program: str = "scripts/test") -> tuple[int, str]:
         process = self.start(*arguments, program=program)
-        output = process.communicate(timeout=90)[0]
+        output = process.communicate(timeout=300)[0]
         return process.returncode, output
 
     def lines(self, begin: str = "") -> list[str]:
@@ -279,6 +279,7 @@ def test_an_interrupted_run_stops_what_it_started_and_shows_the_table(repository
     output = process.communicate(timeout=60)[0]
     assert process.returncode == 128 + signal.SIGTERM and processes_of(repository) == []
     assert output.rstrip().splitlines()[-1] == "2 passed, 0 failed, 2 not run" and "stopped" in output
+    assert len(repository.lines("engine --clean-label one-trixie")) == 2, "once, before it was made: its hosts can be looked at"
 
 
 def wait_for(condition: Callable[[], object]) -> None:
