@@ -99,7 +99,7 @@ def lint(touched: set[str] | None = None) -> list[Step]:
 
 
 def needed(plan: Plan, checks: list[Step]) -> list[Step]:
-    """Leave out the checks of which nothing that they read has changed since they passed."""
+    """Leave out checks that read nothing that has changed since they passed."""
 
     def is_needed(check: Step) -> bool:
         touched = plan.touched(plan.record.base(f"check {check.title}", ""))
