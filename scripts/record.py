@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -86,11 +87,14 @@ class Record:
             fcntl.flock(lock, fcntl.LOCK_EX)
             self._read(MACHINE)
             self.passes[name, release] = found
-            self.write(MACHINE)
+            # Passes of other branches say nothing here, and are kept for them.
+            known = json.loads(MACHINE.read_text())["passed"] if MACHINE.exists() else {}
+            self.write(MACHINE, {key: value for key, value in known.items() if key.rpartition(" ")[::2] not in self.passes})
 
-    def write(self, file: Path) -> None:
+    def write(self, file: Path, others: Mapping[str, object] | None = None) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        lines = [f' "{name} {release}": {json.dumps(asdict(one))}' for (name, release), one in sorted(self.passes.items())]
+        entries = {f"{name} {release}": asdict(one) for (name, release), one in self.passes.items()} | dict(others or {})
+        lines = [f' "{key}": {json.dumps(entries[key])}' for key in sorted(entries, key=lambda key: key.rpartition(" ")[::2])]
         new = file.with_suffix(f".{os.getpid()}")
         new.write_text(f'{{"landed": "{self.landed}", "passed": {{\n' + ",\n".join(lines) + "\n}}\n")
         os.replace(new, file)
