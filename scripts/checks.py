@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping
 
 from owners import IN_ORDER, RELEASES, Test
+from plan import Plan
 from steps import ROOT, Step
 
 BIN = ROOT / ".venv/bin"
@@ -36,14 +37,40 @@ CHECKOUT = subprocess.run([ROOT / "scripts/checkout-name"], check=True, stdout=s
 NO_HOSTS = re.compile(r"> create\].*Executed: Failed")
 
 
-def step(title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900, label: str = "") -> Step:
-    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT, label=label)
+# What steps read that take long. None of them runs if nothing of that changed; a change of the tools makes all run.
+TOOLS = r"requirements.*|constraints\.txt|pyproject\.toml|\.ansible-lint|scripts/(checks\.py|steps\.py|image|engine|toolchain)|"
+YAML = TOOLS + r"(?!tests/(golden|data)/|changelogs/|images/).*\.ya?ml|plugins/(modules|doc_fragments)/.*"
+ALL_BUT_CLUSTERS = TOOLS + r"(?!tests/verify/|changelogs/fragments/|extensions/).*"
+PROGRAMS = (
+    TOOLS
+    + r"(?!tests/golden/\w+/).*\.(py|sh|txt)|(scripts|images|plugins|meta|tests/sanity|tests/compat|tests/stand_ins)/.*|roles/.*/files/.*"
+)
+PLUGINS = TOOLS + r"(plugins|meta|tests/unit|tests/compat|tests/data)/.*"
+SHIPPED = TOOLS + r"(plugins|meta|roles|playbooks|tests/compat|tests/verify/refusals|images)/.*|galaxy\.yml"
+# What tests/compat/site deploys.
+ONE_HOST = TOOLS + r"(meta|tests/compat|images)/.*|galaxy\.yml|plugins/(?!.*(kubernetes|mesos|openstack|opennebula|nova|marathon)).*|"
+ONE_HOST += r"playbooks/(slurm|gpu_simulator)\.yml|roles/(gpu_access|gpu_simulator|munge|site_check|slurm_\w+)/.*"
+# ansible-lint looks at so many changed files alone, and at everything if there are more.
+FEW = 60
 
 
-def lint() -> list[Step]:
+def step(
+    title: str, *command: str | os.PathLike[str], after: tuple[str, ...] = (), limit: float = 900, label: str = "", reads: str = ""
+) -> Step:
+    return Step(title, command, after=after, limit=limit, environment=ENVIRONMENT, label=label, reads=reads)
+
+
+def ansible_lint(touched: set[str] | None = None) -> Step:
+    """The step that looks at all files, or at few that were touched."""
+    files = sorted(name for name in touched or () if re.fullmatch(YAML, name))
+    alone = 0 < len(files) <= FEW and all(name.startswith(("roles/", "playbooks/")) and (ROOT / name).exists() for name in files)
+    return step("ansible-lint", "ansible-lint", "--offline", "--nocolor", *(files if alone else ()), reads=YAML)
+
+
+def lint(touched: set[str] | None = None) -> list[Step]:
     """Longest first, so that the last worker does not wait alone."""
     return [
-        step("ansible-lint", "ansible-lint", "--offline", "--nocolor"),
+        ansible_lint(touched),
         step("antsibull-docs", "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=all", "."),
         step("Galaxy's importer", "tests/galaxy/import"),
         step("TOSCA templates", "tests/tosca/run"),
@@ -66,9 +93,25 @@ def lint() -> list[Step]:
         step("reference is up to date", "scripts/reference", "--check"),
         step("tarball holds what git holds", "scripts/tarball", "--check"),
         step("every file has an owner", "scripts/owned"),
-        step("unit tests", "pytest", "-q", "-n", "2"),
-        step("tests of the runner", "pytest", "-q", "-n", "2", "tests/runner"),
+        step("unit tests", "pytest", "-q", "-n", "2", reads=ALL_BUT_CLUSTERS),
+        step("tests of the runner", "pytest", "-q", "-n", "2", "tests/runner", reads=r"(scripts|tests/runner|extensions|tests/verify)/.*"),
     ]
+
+
+def needed(plan: Plan, checks: list[Step]) -> list[Step]:
+    """Leave out the checks of which nothing that they read has changed since they passed."""
+
+    def is_needed(check: Step) -> bool:
+        touched = plan.touched(plan.record.base(f"check {check.title}", ""))
+        return not check.reads or any(re.fullmatch(check.reads, name) for name in touched)
+
+    return [check for check in checks if is_needed(check)]
+
+
+def changed_checks(plan: Plan) -> list[Step]:
+    """All checks but those that would look at what has passed."""
+    touched = plan.touched(plan.record.base("check ansible-lint", ""))
+    return needed(plan, [*lint(touched), *refusals(), *quick_start(), *compat()])
 
 
 def images() -> list[Step]:
@@ -86,6 +129,7 @@ def compat() -> list[Step]:
             *("tests/compat/run", version, part),
             after=("test host images",),
             label=f"compat-{version}-{part}-{CHECKOUT}",
+            reads={"play": ONE_HOST, "sanity": PROGRAMS, "units": PLUGINS}[part],
         )
         for part in ("play", "sanity", "units")
         for version in COMPAT_VERSIONS
@@ -99,13 +143,22 @@ def refusals() -> list[Step]:
 
     They need no host and no release, so it runs once and beside no scenario.
     """
-    return [step("refusals on the control node", "pytest", "-q", "-n", "2", "tests/verify/refusals")]
+    return [step("refusals on the control node", "pytest", "-q", "-n", "2", "tests/verify/refusals", reads=SHIPPED)]
 
 
 def quick_start() -> list[Step]:
     """README's commands on an empty control node, one container without services."""
     label = f"quick-start-{CHECKOUT}"
-    found = step("README's quick start", "pytest", "-q", "tests/quick_start", after=("test host images",), limit=300, label=label)
+    found = step(
+        "README's quick start",
+        "pytest",
+        "-q",
+        "tests/quick_start",
+        after=("test host images",),
+        limit=300,
+        label=label,
+        reads=rf"README\.md|{ONE_HOST}",
+    )
     found.cleanup = ("scripts/engine", "--clean-label", label)
     return [found]
 

@@ -65,6 +65,13 @@ class Plan:
             self._changed[commit] = now
         return self._changed[commit]
 
+    def touched(self, commit: str) -> set[str]:
+        """All files that differ from a commit, words and documents too."""
+        if not commit:
+            return set(listed(self.root))
+        others = self.git("ls-files", "--others", "--exclude-standard", "-z")
+        return set(f"{self.git('diff', '--name-only', '-z', '--no-renames', commit)}{others}".split("\0")) - {""}
+
     def _differs(self, name: str, commit: str) -> bool:
         old, new = self.git("show", f"{commit}:{name}"), (self.root / name).read_text(errors="replace")
         return old == new or content(name, old) != content(name, new)  # equal texts: the right to execute has changed

@@ -32,6 +32,7 @@ class Step:
     """One command with a name.
 
     ``after``: titles of steps that must have succeeded. ``lane``: steps of one lane run one at a time, as they share a cluster.
+    ``reads``: which files it looks at, as a regular expression; empty: all.
     ``optional``: may be left out when time is short. ``again``: from the log of a failure, the variables of a second try, or None.
     ``cleanup`` is run when the step had to be stopped. ``limit`` and ``expected`` are in seconds.
     """
@@ -43,6 +44,7 @@ class Step:
     optional: bool = False
     again: Callable[[str], Mapping[str, str] | None] = lambda log: None
     cleanup: Sequence[str | os.PathLike[str]] = ()
+    reads: str = ""
     limit: float = 900
     expected: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from checks import ansible_lint, compat, lint, quick_start, refusals
 from golden import changed_lines
 from owners import Test, all_tests, closeness, owners, problems
 from plan import Plan
@@ -59,6 +61,40 @@ def test_smokes_of_a_file(path: str, smokes: set[str]):
 def test_what_reaches_a_test_makes_it_stale_and_not_due():
     due, stale = ({run.test.name for run in runs} for runs in PLAN.of_paths(["roles/slurm_node/tasks/main.yml"]))
     assert "tosca_xopera" in stale and "slurm_upgrade" in stale and not due & {"tosca_xopera", "oidc_proxy"}
+
+
+ANSIBLES = {f"ansible-core {version}: {part}" for version in ("2.16", "2.19", "2.21") for part in ("play", "sanity", "units")}
+ANSIBLES -= {"ansible-core 2.19: units"}
+
+
+@pytest.mark.parametrize(
+    ("path", "titles"),
+    [
+        ("docs/slurm.md", {"unit tests"}),
+        ("tests/verify/slurm/test_06_jobs.py", {"tests of the runner"} | {one for one in ANSIBLES if "sanity" in one}),
+        ("roles/kubernetes_node/tasks/main.yml", {"ansible-lint", "unit tests", "refusals on the control node"}),
+        (
+            "roles/slurm_node/templates/slurmd.j2",
+            {"unit tests", "refusals on the control node", "README's quick start"} | {one for one in ANSIBLES if "play" in one},
+        ),
+        (
+            "plugins/plugin_utils/_kubernetes/queue.py",
+            {"unit tests", "refusals on the control node"} | {one for one in ANSIBLES if "play" not in one},
+        ),
+        ("requirements-dev.txt", {"ansible-lint", "unit tests", "refusals on the control node", "README's quick start"} | ANSIBLES),
+        ("tests/golden/local/ctl/etc/slurm/slurm.conf", {"unit tests"}),
+    ],
+)
+def test_checks_of_what_changed(path: str, titles: set[str]):
+    steps = [one for one in (*lint(), *refusals(), *quick_start(), *compat()) if one.reads]
+    assert {one.title for one in steps if re.fullmatch(one.reads, path)} == titles
+
+
+def test_ansible_lint_looks_at_few_files_alone():
+    role = "roles/slurm_node/tasks/main.yml"
+    assert ansible_lint({role, "docs/slurm.md"}).command[-1] == role
+    for touched in ({role, "extensions/molecule/slurm/prepare.yml"}, {role, "roles/no/tasks/gone.yml"}, {".ansible-lint"}, set()):
+        assert ansible_lint(touched).command[-1] == "--nocolor"
 
 
 def test_a_path_that_git_does_not_know_is_refused():

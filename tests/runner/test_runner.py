@@ -19,7 +19,7 @@ MODULES = ("checks.py", "golden.py", "owners.py", "plan.py", "reach.py", "record
 COPIED = (*MODULES, "checkout-name", "due", "end-processes", "scenario", "test")
 # No linters there, and one release; the rest is the real one.
 CHECKS = """
-lint = lambda: [step("lint", "true")]
+lint = lambda touched=None: [step("lint", "true"), step("checks of one", "true", reads="roles/one/.*")]
 refusals = quick_start = compat = lambda: []
 """
 OWNERS = """
@@ -143,7 +143,7 @@ def passed(repository: Repository) -> Repository:
 
 def test_a_cluster_is_made_once_for_all_its_tests_and_removed(repository: Repository):
     code, output = repository.run()
-    assert (code, output.splitlines()[-1]) == (0, "8 passed, 0 failed")
+    assert (code, output.splitlines()[-1]) == (0, "9 passed, 0 failed")
     assert sorted(repository.lines("create")) == ["create one", "create two"]
     cleaned = [line for line in repository.lines("engine --clean-label one-trixie") if not line.endswith("-empty")]
     assert len(cleaned) == 2, "before it is made, and at the end"
@@ -336,3 +336,11 @@ def test_processor_time_of_what_outlives_its_parent_counts(repository: Repositor
     subprocess.run(["scripts/scenario", "one", "trixie", "clean"], cwd=repository.path, check=True)
     values = json.loads((repository.path / ".cache/deephdc.accelerators/passed.json").read_text())
     assert 1 <= values["passed"]["one/test_other.py trixie"]["cpu_seconds"] <= 8
+
+
+def test_a_check_runs_when_something_that_it_reads_changed(passed: Repository):
+    passed.change("roles/two/tasks.yml", "good: 2\n")
+    assert "checks of one" not in passed.run("--budget", "5")[1]
+    passed.write("roles/one/words.md", "a\n")
+    assert "ok      checks of one" in passed.run("--budget", "5")[1]
+    assert "ok      checks of one" in passed.run("--budget", "5")[1], "what is not committed has no record"
