@@ -38,7 +38,7 @@ NO_HOSTS = re.compile(r"> create\].*Executed: Failed")
 
 
 # What steps read that take long. None of them runs if nothing of that changed; a change of the tools makes all run.
-TOOLS = r"requirements.*|constraints\.txt|pyproject\.toml|\.ansible-lint|scripts/(checks\.py|steps\.py|image|engine|toolchain)|"
+TOOLS = r"requirements.*|constraints\.txt|pyproject\.toml|\.ansible-lint|\.yamllint.*|scripts/(checks\.py|steps\.py|image|engine|toolchain)|"
 YAML = TOOLS + r"(?!tests/(golden|data)/|changelogs/|images/).*\.ya?ml|plugins/(modules|doc_fragments)/.*"
 ALL_BUT_CLUSTERS = TOOLS + r"(?!tests/verify/|changelogs/fragments/|extensions/).*"
 PROGRAMS = (
@@ -94,7 +94,8 @@ def lint(touched: set[str] | None = None) -> list[Step]:
         step("tarball holds what git holds", "scripts/tarball", "--check"),
         step("every file has an owner", "scripts/owned"),
         step("unit tests", "pytest", "-q", "-n", "2", reads=ALL_BUT_CLUSTERS),
-        step("tests of the runner", "pytest", "-q", "-n", "2", "tests/runner", reads=r"(scripts|tests/runner|extensions|tests/verify)/.*"),
+        # They parse all code of the repository, too.
+        step("tests of the runner", "pytest", "-q", "-n", "2", "tests/runner", reads=r"(scripts|extensions)/.*|.*\.(py|ya?ml)"),
     ]
 
 

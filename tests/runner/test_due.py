@@ -72,14 +72,17 @@ ANSIBLES -= {"ansible-core 2.19: units"}
     [
         ("docs/slurm.md", {"unit tests"}),
         ("tests/verify/slurm/test_06_jobs.py", {"tests of the runner"} | {one for one in ANSIBLES if "sanity" in one}),
-        ("roles/kubernetes_node/tasks/main.yml", {"ansible-lint", "unit tests", "refusals on the control node"}),
+        (
+            "roles/kubernetes_node/tasks/main.yml",
+            {"ansible-lint", "unit tests", "tests of the runner", "refusals on the control node"},
+        ),
         (
             "roles/slurm_node/templates/slurmd.j2",
             {"unit tests", "refusals on the control node", "README's quick start"} | {one for one in ANSIBLES if "play" in one},
         ),
         (
             "plugins/plugin_utils/_kubernetes/queue.py",
-            {"unit tests", "refusals on the control node"} | {one for one in ANSIBLES if "play" not in one},
+            {"unit tests", "tests of the runner", "refusals on the control node"} | {one for one in ANSIBLES if "play" not in one},
         ),
         ("requirements-dev.txt", {"ansible-lint", "unit tests", "refusals on the control node", "README's quick start"} | ANSIBLES),
         ("tests/golden/local/ctl/etc/slurm/slurm.conf", {"unit tests"}),
