@@ -38,7 +38,7 @@ NO_HOSTS = re.compile(r"> create\].*Executed: Failed")
 
 
 # What steps read that take long. None of them runs if nothing of that changed; a change of the tools makes all run.
-TOOLS = r"requirements.*|constraints\.txt|pyproject\.toml|\.ansible-lint|\.yamllint.*|scripts/(checks\.py|steps\.py|image|engine|toolchain)|"
+TOOLS = r"requirements.*|constraints\.txt|pyproject\.toml|\.(ansible-|yaml)lint.*|scripts/(checks\.py|steps\.py|image|engine|toolchain)|"
 YAML = TOOLS + r"(?!tests/(golden|data)/|changelogs/|images/).*\.ya?ml|plugins/(modules|doc_fragments)/.*"
 ALL_BUT_CLUSTERS = TOOLS + r"(?!tests/verify/|changelogs/fragments/|extensions/).*"
 PROGRAMS = (
