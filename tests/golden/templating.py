@@ -106,7 +106,7 @@ class Environment(jinja2.nativetypes.NativeEnvironment):
         super().__init__(
             undefined=Missing, keep_trailing_newline=True, trim_blocks=is_file, extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]
         )
-        self.join = as_text if is_file else as_value
+        self.is_file, self.join = is_file, as_text if is_file else as_value
         self.compiled: dict[str, t.Any] = {}
         self.filters.update({name: strict(function) for name, function in self.filters.items() if name not in JINJAS})
         for kind, names, registered in (("filter", FILTERS, self.filters), ("test", TESTS, self.tests)):
@@ -123,9 +123,17 @@ class Environment(jinja2.nativetypes.NativeEnvironment):
         """Return what a template gives with these variables."""
         template = self.compiled.get(text)
         if template is None:
-            template = self.compiled[text] = self.from_string(text)
+            template = self.compiled[text] = self.from_string(text if self.is_file else self.as_ansible_reads(text))
         context = self.context_class(self, Known(variables), None, {})
         return self.join(template.root_render_func(context))
+
+    def as_ansible_reads(self, text: str) -> str:
+        """Return a value's template in which texts within ``{{ }}`` mean themselves: there Ansible takes no backslash for an escape."""
+        found, inside = list[str](), False
+        for _line, kind, part in self.lexer.tokeniter(text, None):
+            inside = (inside or kind == "variable_begin") and kind != "variable_end"
+            found.append(part.replace("\\", "\\\\") if inside and kind == "string" else part)
+        return "".join(found)
 
 
 def strict(function: t.Callable[..., t.Any]) -> t.Callable[..., t.Any]:
