@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import sys
 import typing as t
 from collections.abc import Iterator, Mapping
@@ -125,3 +126,12 @@ def test_mutants_leave_docstrings_and_types_alone(tmp_path: Path) -> None:
     for mutant in mutate.mutants_of(path):
         assert mutant.span == range(4, 7)
         assert ast.dump(mutate.changed(mutant)) != ast.dump(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    "text", [r"{{ 'a\nb' }}", r"{{ 'a.b' | regex_replace('\.', '-') }}", r"{% set x = 'a\nb' %}{{ x }}", r"a\n{{ 1 }}\t", r"{{- 'x\\y' -}}"]
+)
+def test_backslashes_mean_what_they_mean_to_ansible(text: str) -> None:
+    template = pytest.importorskip("ansible.template")
+    wanted = template.Templar(loader=None).template(template.trust_as_template(text))
+    assert importlib.import_module("templating").Environment().resolve(text, {}) == wanted
