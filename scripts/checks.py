@@ -103,7 +103,7 @@ def needed(plan: Plan, checks: list[Step]) -> list[Step]:
     """Leave out checks that read nothing that has changed since they passed."""
 
     def is_needed(check: Step) -> bool:
-        touched = plan.touched(plan.record.base(f"check {check.title}", ""))
+        touched = plan.touched(plan.record.bases(f"check {check.title}", "")[-1])
         return not check.reads or any(re.fullmatch(check.reads, name) for name in touched)
 
     return [check for check in checks if is_needed(check)]
@@ -111,7 +111,7 @@ def needed(plan: Plan, checks: list[Step]) -> list[Step]:
 
 def changed_checks(plan: Plan) -> list[Step]:
     """All checks but those that would look at what has passed."""
-    touched = plan.touched(plan.record.base("check ansible-lint", ""))
+    touched = plan.touched(plan.record.bases("check ansible-lint", "")[-1])
     return needed(plan, [*lint(touched), *refusals(), *quick_start(), *compat()])
 
 

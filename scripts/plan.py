@@ -94,12 +94,12 @@ class Plan:
         by = [owner for name in files for owner in self.owners(name)]
         return test in by or (test.is_smoke and any(owner.smoke == test.cluster for owner in by))
 
-    def due(self, changed: Callable[[Test, str], set[str]]) -> list[Run]:
-        """``changed`` gives the files that changed since a test passed on a release."""
+    def due(self, changed: Callable[[Test, str], list[set[str]]]) -> list[Run]:
+        """``changed`` gives, for a test on a release, the files that changed since each commit with which it is known to pass."""
         found: list[Run] = []
         for test in self.tests:
             for release in test.releases if test.is_smoke else test.releases[:1]:
-                if self._is_due(test, changed(test, release)):
+                if all(self._is_due(test, files) for files in changed(test, release)):
                     found.append(self.run(test, release, found))
         return found
 
@@ -133,7 +133,7 @@ class Plan:
     def of_working_tree(self) -> tuple[list[Run], list[Run]]:
         """Due and stale, by what has changed since each test passed."""
         record = self.record
-        due = self.due(lambda test, release: self.changed(record.base(test.name, release)))
+        due = self.due(lambda test, release: [self.changed(base) for base in record.bases(test.name, release)])
 
         def since_pass(test: Test, release: str) -> set[str] | None:
             passed = record.passes.get((test.name, release))
@@ -149,7 +149,7 @@ class Plan:
         if missing:
             raise FileNotFoundError(f"git knows no file {missing[0]}")
         files = {name for name in files if not NO_CODE.fullmatch(name)}
-        due = self.due(lambda test, release: files)
+        due = self.due(lambda test, release: [files])
         return due, self.stale(due, lambda test, release: files)
 
     def commits_since(self, run: Run) -> list[str]:

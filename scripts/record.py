@@ -63,16 +63,13 @@ class Record:
         """
         return bool(commit) and is_ancestor(self.root, commit, of)
 
-    def base(self, name: str, release: str) -> str:
-        """The newest commit with which this test is known to pass, empty if none is.
-
-        It passed itself, or what landed includes it.
-        """
+    def bases(self, name: str, release: str) -> list[str]:
+        """The commits with which this test is known to pass: what landed, and its own last pass; [""] if there is none."""
         passed = self.passes.get((name, release))
-        landed = self.landed if self.is_ours(self.landed) else ""
-        if passed is None or not passed.commit or (landed and self.is_ours(passed.commit, landed)):
-            return landed
-        return passed.commit
+        found = [self.landed] if self.is_ours(self.landed) else []
+        if passed and passed.commit and not (found and self.is_ours(passed.commit, self.landed)):
+            found.append(passed.commit)
+        return found or [""]
 
     def cpu(self, name: str, release: str, unknown: int = 120) -> int:
         """Processor seconds of the last pass, on another release if not on this one."""

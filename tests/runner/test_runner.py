@@ -165,6 +165,19 @@ def test_what_leaves_something_costs_a_new_cluster(repository: Repository):
     assert repository.lines("create") == ["create one", "create one"]
 
 
+def test_what_landed_is_known_to_pass_also_after_a_later_try(passed: Repository):
+    """A change that was tried, passed, and was taken back."""
+    assert passed.run("--landed", "HEAD")[0] == 0
+    passed.commit("the record")
+    passed.change("roles/one/other.yml", "good: 2\n")
+    assert passed.run("one")[0] == 0
+    assert passed.due()[0] == set()
+    passed.git("revert", "--no-edit", "HEAD")
+    assert passed.due()[0] == set()
+    passed.change("roles/one/other.yml", "good: 3\n")
+    assert passed.due()[0] == {"one/test_00_smoke.py", "one/test_other.py"}
+
+
 def test_a_named_test_keeps_its_cluster_and_a_changed_role_is_deployed_on_it(repository: Repository):
     assert repository.run("one/test_other.py")[0] == 0
     assert repository.run("one/test_other.py")[0] == 0
