@@ -49,8 +49,6 @@ ONE_RELEASE = {
 # Folders whose files build on one another, or leave the cluster other than they found it.
 IN_ORDER = (
     *(
-        "gpu_host",
-        "oidc_proxy",
         "beside",
         "openstack",
         "tosca_im",
