@@ -20,49 +20,27 @@ SMOKE = "test_00_smoke.py"
 SYSTEMS = {"slurm": "slurm", "kubernetes": "kubernetes", "mesos": "mesos", "opennebula": "opennebula", "pci_passthrough": "gpu_host"}
 SYSTEMS |= {"gpu_host": "gpu_host", "oidc": "oidc_proxy", "openstack": "openstack", "nova_lxd": "openstack", "beside": "slurm"}
 # The release on which a change is tested, where it is not Debian 12; on the other one tests come by the clock.
-FIRST = {"kubernetes": "trixie", "slurm": "trixie"}
+FIRST = {"kubernetes": "trixie", "kubernetes_ha": "trixie", "kubernetes_minor": "trixie", "slurm": "trixie", "slurm_uninstall": "trixie"}
 # Clusters that one release alone has.
 ONE_RELEASE = {
-    "kubernetes_day2": "trixie",  # nothing but time, and so all others without a reason
-    "kubernetes_gpus": "trixie",
-    "kubernetes_ha": "trixie",
+    "kubernetes_ha": "trixie",  # nothing but time, and so all others without a reason
     "kubernetes_minor": "trixie",
-    "kubernetes_policy": "trixie",
-    "kubernetes_queue": "trixie",
     "mesos": "bookworm",
-    "mesos_day2": "bookworm",
     "mesos_front": "bookworm",
     "nova_lxd_gpus": "bookworm",  # its processor is emulated
     "oidc_hostile": "bookworm",
     "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
     "pci_passthrough": "bookworm",  # its processor is emulated
     "slurm_day2": "bookworm",
-    "slurm_faults": "trixie",
     "slurm_move": "bookworm",
     "slurm_uninstall": "trixie",
-    "slurm_upgrade": "trixie",
     "tosca_im": "bookworm",  # whose Python runs the Ansible that the manager installs
     "tosca_kubernetes": "bookworm",
     "tosca_mesos": "bookworm",
     "tosca_xopera": "trixie",
 }
-# Folders whose files build on one another, or leave the cluster other than they found it.
-IN_ORDER = (
-    *(
-        "beside",
-        "openstack",
-        "tosca_im",
-        "tosca_kubernetes",
-        "tosca_mesos",
-        "tosca_xopera",
-        "mesos",
-        "mesos_day2",
-        "mesos_front",
-        "oidc_hostile",
-    ),
-    *("slurm_day2", "slurm_faults", "slurm_move", "slurm_services", "slurm_uninstall", "slurm_upgrade", "kubernetes", "kubernetes_day2"),
-    *("kubernetes_gpus", "kubernetes_ha", "kubernetes_minor", "kubernetes_policy", "kubernetes_queue", "nova_lxd_gpus", "pci_passthrough"),
-)
+# Folders whose files build on one another.
+IN_ORDER = ("beside", "openstack", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera")
 
 
 @dataclass(frozen=True)
@@ -108,7 +86,7 @@ def all_tests(root: Path) -> list[Test]:
     for molecule in sorted(root.glob("extensions/molecule/*/molecule.yml")):
         cluster = molecule.parent.name
         files = sorted(root.glob(f"tests/verify/{cluster}/test_*.py"))
-        each: list[tuple[str, tuple[Path, ...]]] = [(f"{cluster}/{file.name}", (file,)) for file in files]
+        each = [(f"{cluster}/{file.name}", (file,)) for file in files]
         if cluster in IN_ORDER:
             smoke = [one for one in each if one[0].endswith(SMOKE)]
             each = [*smoke, (cluster, tuple(file for file in files if file.name != SMOKE))]

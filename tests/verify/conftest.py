@@ -10,7 +10,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fingerprint import SHOWN, left_behind
 from local import Cluster
-from owners import IN_ORDER, SMOKE
 
 NOTED = pytest.StashKey[bool]()
 
@@ -28,19 +27,14 @@ def host(request: pytest.FixtureRequest, cluster: Cluster):
     return testinfra.get_host(f"ssh://root@{cluster.label}-{request.param}", ssh_config=str(cluster.secrets / "ssh_config"))
 
 
-def is_in_order(file: Path) -> bool:
-    """Whether a file of tests is a part of one test with the others of its folder."""
-    return file.parent.name in IN_ORDER and file.name != SMOKE
-
-
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Compare the kept cluster with what it was: see scripts/scenario. A file says in LEAVES what it can't take back."""
     dirty = Path(os.environ.get("LOCAL_STATE", "/nonexistent"), "dirty")
     noted = dirty.with_name("fingerprint.json")
     if session.config.option.collectonly or not dirty.exists() or not noted.exists():
         return
-    items = [item for item in session.items if isinstance(item, pytest.Function)]
-    declared = any(hasattr(item.module, "LEAVES") or is_in_order(item.path) for item in items)
+    modules = {item.module for item in session.items if isinstance(item, pytest.Function)}
+    declared = [module.LEAVES for module in modules if hasattr(module, "LEAVES")]
     if exitstatus not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
         dirty.write_text("a test failed\n")
         return

@@ -14,6 +14,7 @@ OWNS = (
     "extensions/molecule/beside",
     "inventories/with_others",
 )
+LEAVES = "the cluster itself: its files build on one another"
 
 MEMBERS = ("head", "login", "gpu1", "gpu2")
 

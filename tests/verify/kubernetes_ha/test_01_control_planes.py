@@ -28,6 +28,7 @@ OWNS = (
     "extensions/molecule/kubernetes_ha",
     "tests/verify/kubernetes_ha/conftest.py",
 )
+LEAVES = "hosts of the control plane that were lost, and an upgrade"
 
 UPGRADE, BACKUP, RESTORE = (f"playbooks/kubernetes_{name}.yml" for name in ("upgrade", "backup", "restore"))
 CONTROL = ("cp1", "cp2", "cp3")

@@ -30,6 +30,7 @@ OWNS = (
     "tests/verify/kubernetes_minor/conftest.py",
     "tests/verify/kubernetes_versions.py",
 )
+LEAVES = "an upgrade to the next minor release"
 
 UPGRADE = "playbooks/kubernetes_upgrade.yml"
 OLDER, NEWER = "1.36.3", "1.37.2"

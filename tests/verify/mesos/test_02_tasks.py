@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks of Marathon and Chronos: each opens the GPU that it was given, and no other."""
+"""Tasks of Marathon and Chronos: who gets no GPU, who waits, and who is refused; a job of Chronos opens its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import pytest
 from local import Cluster
-from mesos_site import AGENTS, app, ask, metrics, sandbox, start, tasks, until
+from mesos_site import AGENTS, LOOK, STAY, app, ask, devices, metrics, start, tasks, until
 
 OWNS = (
     "roles/chronos/tasks",
@@ -31,27 +31,6 @@ OWNS = (
 )
 
 pytestmark = pytest.mark.usefixtures("clean")
-# A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
-LOOK = (
-    "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); "
-    "case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
-)
-STAY = "; id -un; sleep 600"
-
-
-def devices(text: str) -> list[str]:
-    """Whether each GPU of the host opened."""
-    return [line.split()[1] for line in text.splitlines() if line.startswith("/dev/nvidia")]
-
-
-def looked(cluster: Cluster, task: dict) -> str:
-    return str(until(lambda: sandbox(cluster, task), lambda seen: "nobody" in seen, 20))
-
-
-def test_a_task_opens_its_gpu_alone(cluster: Cluster) -> None:
-    (task,) = start(cluster, app("one", LOOK + STAY, gpus=1, constraints=[["hostname", "LIKE", "gpu1"]]))
-    seen = looked(cluster, task)
-    assert sorted(devices(seen)) == ["no", "yes"] and "nobody" in seen
 
 
 def test_a_task_without_gpus_opens_none_and_goes_to_no_gpu(cluster: Cluster) -> None:

@@ -18,6 +18,7 @@ OWNS = (
     "tests/verify/lxd_machine.py",
     "tests/verify/nova_lxd_gpus/conftest.py",
 )
+LEAVES = "a virtual machine, which has no fingerprint"
 
 SERVERS = ("server-0", "server-1")
 START = """

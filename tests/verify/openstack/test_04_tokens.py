@@ -145,6 +145,7 @@ def test_the_client_on_the_command_line_needs_no_secret_in_a_file(cluster: Clust
     )
     assert said == "physics"
     assert cluster.run("ctl", f"export OS_ACCESS_TOKEN={provider.token('mallory')}; {words} network list").returncode != 0
+    cluster.out("ctl", "rm -r /root/user")
 
 
 def test_good_tokens_in_other_forms_are_good(cluster: Cluster, provider: Provider, record_property: Count) -> None:
@@ -377,6 +378,7 @@ def test_users_of_the_controller_come_in_by_no_other_way(cluster: Cluster, provi
     assert cluster.out("ctl", f"{words} {asked}") == "201"
     for path in ("/etc/keystone/keystone.conf", "/etc/keystone/fernet-keys/0"):
         assert cluster.run("ctl", f"cat {path}", user="visitor").returncode != 0
+    cluster.out("ctl", "userdel --remove visitor")
     record_property("attacks", f"users of the controller: {len(texts) + 4} attacks, 0 let in; 2 must pass, 0 turned away")
 
 

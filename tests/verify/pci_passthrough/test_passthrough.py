@@ -27,6 +27,7 @@ OWNS = (
     "images/mediated_sample.sh",
     "tests/verify/pci_passthrough/conftest.py",
 )
+LEAVES = "a virtual machine, which has no fingerprint"
 
 VM = "virtual-host"
 CARD, AUDIO, SINGLE = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"

@@ -75,6 +75,10 @@ def cloud(cluster: Cluster) -> Iterator[Cloud]:
     yield found
     found.stop()
     subprocess.run(["docker", "rmi", "--force", found.image], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # The host is bare again.
+    subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-image"], check=True, stdout=subprocess.DEVNULL)
+    simulator = str(ROOT / "playbooks/gpu_simulator.yml")
+    cluster.playbook("extensions/molecule/default/create.yml", simulator, "--limit", "localhost,image")
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ OWNS = (
     "roles/tosca_site/tasks/elastic.yml",
     "tosca/templates/slurm_elastic.yaml",
 )
+LEAVES = "the manager makes and removes the hosts"
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 SETTINGS = f"slurm_cluster_device_root: {DEVICE_ROOT}\nslurm_cluster_settings: {{SlurmdTimeout: 30}}\n"

@@ -20,6 +20,7 @@ OWNS = (
     "tests/verify/infrastructure_manager.py",
     "tests/verify/tosca_im/conftest.py",
 )
+LEAVES = "the manager makes and removes the hosts"
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 FRONT, SITE = "slurmserver", "slurm.site.test"

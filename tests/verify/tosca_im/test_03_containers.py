@@ -20,6 +20,7 @@ OWNS = (
     "tests/tosca/model",
     "tests/tosca/requirements-model.txt",
 )
+LEAVES = "the manager makes and removes the hosts"
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 FRONT, WORKER = "slurmserver", "gpuwn-1"

@@ -28,6 +28,7 @@ OWNS = (
     "tests/tosca/model_image.py",
     "tests/verify/tosca_kubernetes/conftest.py",
 )
+LEAVES = "the manager makes and removes the hosts"
 
 DEVICE_ROOT = "/var/lib/gpu_simulator"
 # The manager counts the machines of a deployment, whatever they are.

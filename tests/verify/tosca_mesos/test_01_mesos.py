@@ -25,6 +25,7 @@ OWNS = (
     "tosca/artifacts/mesos.yml",
     "tosca/templates/mesos_cluster.yaml",
 )
+LEAVES = "the manager makes and removes the hosts"
 
 # The manager counts the machines of a deployment, whatever they are.
 AGENT, BALANCER = "gpuwn-2", "lb-1"

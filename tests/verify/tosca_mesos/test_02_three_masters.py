@@ -15,6 +15,7 @@ OWNS = (
     "tests/verify/deployed_mesos.py",
     "tests/verify/tosca_mesos/conftest.py",
 )
+LEAVES = "the manager makes and removes the hosts"
 
 
 def test_the_machine_of_the_leading_master_goes(cluster: Cluster, manager: Manager) -> None:

@@ -28,6 +28,7 @@ OWNS = (
     "tosca/types",
     "tests/tosca",
 )
+LEAVES = "it is deployed and removed by xOpera"
 
 TEMPLATE = ROOT / "tosca/templates/slurm_cluster.yaml"
 INPUTS = {
