@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ OWNS = (
 )
 
 BACKUP, RESTORE = "playbooks/kubernetes_backup.yml", "playbooks/kubernetes_restore.yml"
+FORMER = "/var/lib/etcd/before-restore-* /etc/kubernetes.before-restore-*"
 LOSE = "rm -rf /etc/kubernetes /var/lib/etcd/member /var/lib/deephdc /var/backups/kubernetes"
 
 
@@ -42,7 +44,7 @@ def working(site: Site):
 
 
 @pytest.fixture(scope="module")
-def saved(site: Site, working: str, now: dict[str, object], tmp_path_factory) -> Path:
+def saved(site: Site, working: str, now: dict[str, object], tmp_path_factory) -> Iterator[Path]:
     """A backup on the control node, with an object of before it and one of after it."""
     directory = tmp_path_factory.mktemp("backups")
     # Of an earlier run on these hosts.
@@ -51,7 +53,10 @@ def saved(site: Site, working: str, now: dict[str, object], tmp_path_factory) ->
     site.playbook(BACKUP, variables={**now, "kubernetes_backup_fetch": str(directory)})
     site.kubectl("create configmap after --from-literal=a=1")
     (path,) = directory.iterdir()
-    return path
+    yield path
+    site.kubectl("delete configmap before after --ignore-not-found")
+    # What operators remove when all is well, and the note of which backup it was.
+    site.out("cp1", f"rm -rf {FORMER} /etc/kubernetes/deephdc-restored /var/backups/kubernetes/{path.name}")
 
 
 def test_a_backup_is_private_and_verified(site: Site, saved: Path):
