@@ -40,7 +40,7 @@ ONE_RELEASE = {
     "tosca_xopera": "trixie",
 }
 # Folders whose files build on one another.
-IN_ORDER = ("beside", "openstack", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera")
+IN_ORDER = ("beside", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera")
 
 
 @dataclass(frozen=True)
