@@ -108,7 +108,8 @@ def keystone(plan: Plan, secrets: Secrets) -> dict[str, Section]:
         # A wrong password costs time, and too many of them close the account for a while.
         "security_compliance": {"lockout_failure_attempts": 10, "lockout_duration": 300},
         "token": {"provider": "fernet", "expiration": 3600},
-        "cache": {"enabled": False},
+        # Within one request alone: without it Keystone reads the same rows hundreds of times to check a token, which takes seconds.
+        "cache": {"enabled": True, "backend": "dogpile.cache.null"},
         **BEHIND_PROXY,
         **plan["federation"].get("keystone", {}),
     }
