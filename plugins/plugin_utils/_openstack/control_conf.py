@@ -219,11 +219,25 @@ def nova(plan: Plan, secrets: Secrets, limits_endpoint: str) -> dict[str, Sectio
     }
 
 
+# What Keystone remembers of a request lies in its thread's context, and is there in the next one until the caller was checked.
+KEYSTONE_WSGI = f"{ETC}/keystone_wsgi.py"
+FORGETFUL = f'''{ini.MARK}"""Keystone's API; a request remembers nothing of the one before, so who lost a role is refused at once."""
+
+from keystone.server.wsgi import initialize_public_application
+from oslo_context.context import RequestContext
+
+keystone = initialize_public_application()
+
+
+def application(environ, start_response):
+    RequestContext(overwrite=True)
+    return keystone(environ, start_response)
+'''
+
+
 def uwsgi(service: Service, plan: Plan) -> dict[str, Section]:
     """Return an API's server as packaged, except socket and number of processes."""
-    program = {"keystone": "/usr/bin/keystone-wsgi-public", "nova": "/usr/bin/nova-api-wsgi"}.get(
-        service.name, f"/usr/bin/{service.units[0]}"
-    )
+    program = {"keystone": KEYSTONE_WSGI, "nova": "/usr/bin/nova-api-wsgi"}.get(service.name, f"/usr/bin/{service.units[0]}")
     extra = {"neutron": {"paste": "config:/etc/neutron/api-paste.ini"}}.get(service.name, {})
     return {
         "uwsgi": {
@@ -299,13 +313,15 @@ def files(plan: Plan, secrets: Secrets, name: str, limits_endpoint: str = "") ->
             {"path": unit, "state": "directory", "mode": "0755"},
             {"path": f"{unit}/deephdc.conf", "content": drop_in(service)},
         ]
+    if name == "keystone":
+        made.append({"path": KEYSTONE_WSGI, "content": FORGETFUL})
     return made
 
 
 def paths(name: str, unit: str) -> list[str]:
     """What a unit of a service reads at its start."""
     main = f"/etc/{name}/{'glance-api' if name == 'glance' else name}.conf"
-    beside = ["/etc/neutron/plugins/ml2/ml2_conf.ini"] if name == "neutron" else []
+    beside = {"neutron": ["/etc/neutron/plugins/ml2/ml2_conf.ini"], "keystone": [KEYSTONE_WSGI]}.get(name, [])
     own = [f"{ETC}/{name}_uwsgi.ini"] if name != "glance" and unit == BY_NAME[name].units[0] else []
     return [main, CA, *beside, *own]
 
