@@ -71,6 +71,8 @@ def test_a_setting_that_somebody_removed_comes_back_and_containerd_reads_it(clus
     ]
     assert "/bin/false" not in cluster.out("gpu1", "containerd config dump")
     assert cluster.out("gpu1", "systemctl show -P ExecMainPID containerd") != process
+    kept = "/etc/containerd/conf.d/99-nvidia.toml.before-deephdc"
+    assert "/bin/false" in cluster.out("gpu1", f"cat {kept} && rm {kept}")
     assert changed(cluster.playbook(PLAYBOOK, *TOOLKIT)) == []
 
 

@@ -73,6 +73,7 @@ def in_use(cluster: Cluster) -> Iterator[None]:
     if "580.65.06" in cluster.out("gpu1", "rm -f /root/card_fell_off /root/job; dkms status"):
         cluster.playbook(PLAYBOOK, *SKIP, variables={**VARIABLES, "nvidia_driver_branch": "570"})
     subprocess.run(["docker", "update", "--restart=no", container], check=True, stdout=subprocess.DEVNULL)
+    cluster.out("gpu1", "systemctl disable --quiet --now nvidia-persistenced")
     cluster.out("gpu1", "/root/own_boots undo; rm -f /root/calls /root/job /root/card_fell_off /usr/local/sbin/modprobe")
 
 

@@ -32,6 +32,8 @@ OWNS = (
 
 PLAYBOOK = "playbooks/oidc_proxy.yml"
 KEYS = "/var/lib/idp/keys.json"
+# What a front makes itself that has no certificate yet.
+OWN = [f"/etc/deephdc/oidc_proxy/{name}" for name in ("ca.key", "ca.pem", "front.key", "front.pem")]
 
 
 def until(ready: Callable[[], bool], seconds: float, what: str) -> float:
@@ -70,7 +72,8 @@ def as_configured(cluster: Cluster) -> Iterator[None]:
     files = "find /etc/apache2 /etc/deephdc /etc/systemd/system /var/lib/deephdc -type f -exec sha256sum {} + | sort -k 2"
     before = cluster.out("front", files)
     yield
-    cluster.out("front", "rm -rf /root/acme")
+    # The certificate with which a front begins that has an ACME client stays at a site.
+    cluster.out("front", f"rm -rf /root/acme {' '.join(path for path in OWN if path not in before)}")
     if cluster.out("front", files) != before:
         cluster.playbook(PLAYBOOK, "--limit", "front")
 
