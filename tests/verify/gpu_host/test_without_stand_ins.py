@@ -11,12 +11,14 @@ from local import Cluster, changed
 OWNS = (
     "roles/nvidia_driver/vars/debian.yml",
     "extensions/molecule/gpu_host/inventory/distribution.yml",
+    "extensions/molecule/gpu_host/kernels.yml",
 )
 
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 INVENTORIES = ("hosts.yml", "distribution.yml")
 LIMIT = ("--limit", "gpu2")
-LEAVES = "on Debian 12 the driver with its user space of a gigabyte, which takes longer to remove than the hosts to make"
+KERNELS = "extensions/molecule/gpu_host/kernels.yml"
+LEAVES = "a kernel, and on Debian 12 the driver with its user space of a gigabyte, which take longer to remove than the hosts to make"
 
 
 def test_the_distributions_driver_is_chosen_and_built(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
@@ -24,6 +26,8 @@ def test_the_distributions_driver_is_chosen_and_built(cluster: Cluster, monkeypa
 
     On Debian 13 to be asked changes nothing; on Debian 12 the second run does not.
     """
+    # No other test needs a kernel on this host.
+    cluster.playbook(KERNELS)
     if cluster.release == "trixie":
         before = cluster.out("gpu2", "dpkg -l | sha256sum; ls /etc/apt/*")
         said = cluster.playbook(PLAYBOOK, *LIMIT, "--check", "--diff", inventories=INVENTORIES)
