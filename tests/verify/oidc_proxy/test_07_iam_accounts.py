@@ -75,7 +75,9 @@ def accounts(iam: Iam) -> str:
 
 def clean(cluster: Cluster, hosts: list[str]) -> None:
     """Take everything away again, which the role itself never does."""
-    cluster.run("slurm", "sacctmgr --immediate delete user where account=deep; sacctmgr --immediate delete account deep")
+    delete = "sacctmgr --immediate delete"
+    # A user without an account is still known.
+    cluster.run("slurm", f"{delete} user where account=deep; {delete} account deep; {delete} user where name={','.join(MADE)}")
     # Sessions end some seconds after their ssh.
     remove = "; ".join(f"loginctl terminate-user {name}; userdel --force --remove {name}" for name in MADE)
     files = "/etc/ssh/iam_keys /etc/ssh/sshd_config.d/deephdc_iam_accounts.conf /var/lib/deephdc/iam_accounts*"
