@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_interface
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_an_application_that_comes_back_is_served_at_once(cluster: Cluster):
 
 
 LOAD = """
-import json, pathlib, threading
+import json, pathlib, socket, sys, threading
 from forge import Forge
 from login import session_of
 from wire import exchange
@@ -140,8 +141,12 @@ lines = ["; ".join(f"{name}={value}" for name, value in jar.items()) for jar in 
 token = Forge().good("https://front.site.test/api")
 stop = pathlib.Path("/tmp/load.stop")
 answers, lock = {}, threading.Lock()
+# Half of them come from another address: one may have 140 connections, and those that close are among them.
+here, connect = threading.local(), socket.create_connection
+socket.create_connection = lambda *to, **how: connect(*to, source_address=(here.address, 0), **how)
 
 def window(number):
+    here.address = sys.argv[1] if number % 2 else ""
     while not stop.exists():
         cookie = number % 4
         own = f"Cookie: {lines[number % 10]}" if cookie else f"Authorization: Bearer {token}"
@@ -257,6 +262,9 @@ def test_a_bad_change_leaves_the_old_front_running(cluster: Cluster, changed_run
 
 def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Cluster, changed_run: str):
     """100 concurrent users, three of four with a session, while a run changes the configuration back."""
+    own = cluster.out("idp", "ip -4 -oneline address show eth0").split()[3]
+    second = ip_interface(f"{ip_interface(own).network[-3]}/{own.split('/')[1]}")
+    cluster.out("idp", f"ip address replace {second} dev eth0")
     cluster.out("idp", f"rm -f /tmp/load.stop; cat > /tmp/load.py <<'END'\n{LOAD}\nEND\n")
     words = [
         "docker",
@@ -264,7 +272,7 @@ def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Clust
         f"{cluster.label}-idp",
         "bash",
         "-c",
-        f"PYTHONPATH=/opt/test/attacks:/opt/test/python {TRUST} python3 /tmp/load.py",
+        f"PYTHONPATH=/opt/test/attacks:/opt/test/python {TRUST} python3 /tmp/load.py {second.ip}",
     ]
     before = cluster.out("front", "systemctl show -p MainPID --value apache2")
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as load:
@@ -275,6 +283,7 @@ def test_a_change_under_load_fails_no_request_and_logs_nobody_out(cluster: Clust
         finally:
             cluster.out("idp", "touch /tmp/load.stop")
         said, errors = load.communicate(timeout=60)
+    cluster.out("idp", f"ip address delete {second} dev eth0")
     assert load.returncode == 0, errors[-2000:]
     answers = json.loads(said)
     print(f"\nanswers while the configuration changed: {answers}")
