@@ -21,7 +21,7 @@ SYSTEMS = {"slurm": "slurm", "kubernetes": "kubernetes", "mesos": "mesos", "open
 SYSTEMS |= {"gpu_host": "gpu_host", "oidc": "oidc_proxy", "openstack": "openstack", "nova_lxd": "openstack", "beside": "slurm"}
 # The release on which a change is tested, where it is not Debian 12; on the other one tests come by the clock.
 FIRST = {"kubernetes": "trixie", "kubernetes_ha": "trixie", "kubernetes_minor": "trixie", "slurm": "trixie", "slurm_uninstall": "trixie"}
-# Clusters that one release alone has.
+# Clusters and tests that one release alone has.
 ONE_RELEASE = {
     "kubernetes_ha": "trixie",  # nothing but time, and so all others without a reason
     "kubernetes_minor": "trixie",
@@ -32,6 +32,7 @@ ONE_RELEASE = {
     "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
     "pci_passthrough": "bookworm",  # its processor is emulated
     "slurm_day2": "bookworm",
+    "slurm_day2/test_upgrade.py": "trixie",  # Debian 12's SLURM can't be upgraded in place
     "slurm_move": "bookworm",
     "slurm_uninstall": "trixie",
     "tosca_im": "bookworm",  # whose Python runs the Ansible that the manager installs
@@ -64,8 +65,9 @@ class Test:
     @property
     def releases(self) -> tuple[str, ...]:
         """Where it runs, first where it is due."""
-        if self.cluster in ONE_RELEASE:
-            return (ONE_RELEASE[self.cluster],)
+        one = ONE_RELEASE.get(self.name) or ONE_RELEASE.get(self.cluster)
+        if one:
+            return (one,)
         first = FIRST.get(self.cluster, "bookworm")
         return (first, *(release for release in RELEASES if release != first))
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from local import ROOT, Cluster
 from slurm_jobs import OPEN, ended, submit
+from slurm_site import forget
 
 OWNS = (
     "playbooks/slurm_cloud_image.yml",
@@ -77,6 +78,7 @@ def cloud(cluster: Cluster) -> Iterator[Cloud]:
     subprocess.run(["docker", "rmi", "--force", found.image], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     # The host is bare again.
     subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-image"], check=True, stdout=subprocess.DEVNULL)
+    forget(cluster, "image")
     simulator = str(ROOT / "playbooks/gpu_simulator.yml")
     cluster.playbook("extensions/molecule/default/create.yml", simulator, "--limit", "localhost,image")
 
