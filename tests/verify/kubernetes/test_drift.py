@@ -29,7 +29,8 @@ def test_a_site_that_is_as_its_inventory_says(site: Site, tmp_path: Path):
 def test_each_deliberate_change_is_in_the_report_and_mended_by_a_run(site: Site, tmp_path: Path):
     """All in one run, as each takes half a minute."""
     address = site.out("gpu1", f"ls {SIMULATED} | tail -1")
-    site.out("gpu1", f"mv {SIMULATED}/{address} /root/lost-device")
+    # Else the worker may find the loss itself, and marks the node.
+    site.out("gpu1", f"systemctl stop kubernetes-gpu-health.timer; mv {SIMULATED}/{address} /root/lost-device")
     site.out("gpu2", "echo '# by hand' >> /etc/kubernetes/deephdc.nft")
     site.out("cp1", "systemctl stop deephdc-kubernetes-routes")
     site.kubectl("cordon gpu2")
@@ -44,7 +45,7 @@ def test_each_deliberate_change_is_in_the_report_and_mended_by_a_run(site: Site,
     try:
         report = drift(site, tmp_path / "report.json")
     finally:
-        site.out("gpu1", f"mv /root/lost-device {SIMULATED}/{address}")
+        site.out("gpu1", f"mv /root/lost-device {SIMULATED}/{address}; systemctl start kubernetes-gpu-health.timer")
         site.kubectl("uncordon gpu2")
         site.kubectl("--namespace kube-system scale deployment coredns --replicas=2")
     lines = report["summary"]
