@@ -90,7 +90,6 @@ def site() -> Iterator[Site]:
     found.kubectl(f"delete {kinds} --all-namespaces --selector=app.kubernetes.io/managed-by=deephdc.accelerators-queue")
     found.kubectl(f"delete --filename {MANIFESTS} --ignore-not-found --timeout=120s")
     found.kubectl(f"delete namespace science {' '.join(USERS)} --ignore-not-found --timeout=120s")
-    found.out("cp1", "rm /var/lib/deephdc/kueue-*.yaml")
     found.playbook(PLAYBOOK)
 
 
