@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes_accounts import OURS, forget_policy
 from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, TRY, Site, User, recap
 from local import ROOT
 
@@ -27,6 +28,7 @@ OWNS = (
     "roles/kubernetes_cluster/tasks/policy.yml",
     "plugins/plugin_utils/_kubernetes/policy*.py",
     "tests/kubernetes/attacks",
+    "tests/verify/kubernetes_accounts.py",
 )
 
 Pod = dict[str, Any]
@@ -54,7 +56,6 @@ POLICY: dict[str, Any] = {
     ],
     "partitions": [{"name": "gpu", "accounts": ["physics"]}],
 }
-OURS = "app.kubernetes.io/part-of=deephdc-accelerators-policy"
 SMALL = {"cpu": "100m", "memory": "32Mi"}
 
 
@@ -141,9 +142,7 @@ def clean(site: Site, *spaces: str) -> None:
 def gone(site: Site) -> None:
     """Leave no trace of a policy."""
     site.kubectl("delete namespace naive taken --ignore-not-found --wait=false")
-    site.kubectl(f"delete namespaces,priorityclasses,clusterroles -l {OURS}")
-    kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings"
-    site.kubectl(f"delete {kinds} -l {OURS}")
+    forget_policy(site)
 
 
 @pytest.fixture(scope="module")

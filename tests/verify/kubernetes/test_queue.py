@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes_accounts import forget_policy
 from kubernetes_site import BUSYBOX, KUBECTL, PLAYBOOK, Site, recap
 from local import ROOT, changed
 
@@ -89,7 +90,7 @@ def site() -> Iterator[Site]:
     kinds = "validatingadmissionpolicies,validatingadmissionpolicybindings,rolebindings,clusterroles"
     found.kubectl(f"delete {kinds} --all-namespaces --selector=app.kubernetes.io/managed-by=deephdc.accelerators-queue")
     found.kubectl(f"delete --filename {MANIFESTS} --ignore-not-found --timeout=120s")
-    found.kubectl(f"delete namespace science {' '.join(USERS)} --ignore-not-found --timeout=120s")
+    forget_policy(found)
     found.playbook(PLAYBOOK)
 
 
