@@ -149,6 +149,16 @@ def test_a_cluster_is_made_once_for_all_its_tests_and_removed(repository: Reposi
     assert len(cleaned) == 2, "before it is made, and at the end"
 
 
+def test_what_a_cluster_takes_is_known_from_its_making_alone(repository: Repository):
+    def known() -> dict[str, object]:
+        return json.loads((repository.path / ".cache/deephdc.accelerators/passed.json").read_text())["passed"]["made one trixie"]
+
+    assert repository.run("one/test_other.py")[0] == 0
+    first = known()
+    assert repository.run("one/test_other.py")[0] == 0
+    assert known() == first
+
+
 def test_what_leaves_something_costs_a_new_cluster(repository: Repository):
     repository.change("roles/one/leaves", "")
     assert repository.run("one")[0] == 0
