@@ -7,13 +7,15 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._filter import as_filter
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import gpus, inventory
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import gpus, inventory, texts
 
 
 class FilterModule:
     def filters(self) -> dict[str, t.Callable[..., t.Any]]:
         return {
+            "tosca_accounts": as_filter(inventory.accounts),
             "tosca_gpus": as_filter(gpus.of_model),
             "tosca_inventory": as_filter(inventory.inventory),
+            "tosca_unsafe_yaml": as_filter(texts.unsafe_yaml),
             "tosca_users": as_filter(inventory.users),
         }

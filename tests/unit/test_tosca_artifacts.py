@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.texts import unsafe_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where this collection is found: beside other collections in a checkout, or where ansible-test has put it.
@@ -281,3 +282,67 @@ def test_damaged_secrets_are_refused_without_showing_them(tmp_path, kept, code):
     found, said = check(tmp_path, "Check that the secrets of the cluster can be read", {"__tosca_site_kept": before})
     assert found == code, said
     assert "c2Vj" not in said
+
+
+def operations(values):
+    """The operations of the types: each with its artifact and its inputs."""
+    if isinstance(values, dict):
+        if "implementation" in values and "inputs" in values:
+            yield values["implementation"].removeprefix("deephdc_"), values["inputs"]
+        for value in values.values():
+            yield from operations(value)
+
+
+def play_of(artifact):
+    return yaml.safe_load((ROOT / f"tosca/artifacts/{artifact}.yml").read_text())[0]
+
+
+def test_each_input_is_looked_at_before_anything_evaluates_it():
+    found = list(operations(yaml.safe_load((ROOT / "tosca/types/deephdc.yaml").read_text())))
+    assert {artifact for artifact, _inputs in found} == {path.stem for path in (ROOT / "tosca/artifacts").glob("*.yml")}
+    for artifact, inputs in found:
+        play = play_of(artifact)
+        assert "vars" not in play
+        prefixes = tuple(play["tasks"][0]["deephdc.accelerators.tosca_inputs"]["prefixes"])
+        assert all(name.startswith(prefixes) for name in inputs), artifact
+
+
+@pytest.mark.parametrize("artifact", sorted(path.stem for path in (ROOT / "tosca/artifacts").glob("*.yml")))
+def test_an_input_that_is_a_template_never_runs(tmp_path, artifact):
+    """With all orchestrators' ways to give it: a variable of the run, of the host, of the play."""
+    prefix = play_of(artifact)["tasks"][0]["deephdc.accelerators.tosca_inputs"]["prefixes"][-1]
+    template = f"{{{{ lookup('pipe', 'touch {tmp_path}/ran') }}}}"
+    for number, where in enumerate(("run", "host", "play")):
+        variables = {f"{prefix}x": [{"key": f"ssh-ed25519 AAAA {template}"}]}
+        play = {**play_of(artifact), "vars": variables if where == "play" else {}}
+        hosts = {"all": {"hosts": {"front": {"ansible_connection": "local", **(variables if where == "host" else {})}}}}
+        for name, content in (("play.yml", [play]), ("hosts.yml", hosts), ("inputs.yml", variables if where == "run" else {"a": number})):
+            (tmp_path / name).write_text(yaml.safe_dump(content))
+        words = [f"{sys.prefix}/bin/ansible-playbook", "-i", "hosts.yml", "-e", "@inputs.yml", "play.yml"]
+        environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == 2 and f"The orchestrator's input {prefix}x.0.key has" in said, said
+        assert not (tmp_path / "ran").exists(), where
+
+
+def test_texts_of_users_are_no_templates_in_the_playbooks(tmp_path):
+    """As the role tosca_site hands them on."""
+    values = {"one": "{{ 7 * 7 }}", "two": ["{% set a = 1 %}x", {"three": "!unsafe {{ one }}"}], "four": "{# gone #}"}
+    play = [
+        {
+            "hosts": "all",
+            "gather_facts": False,
+            "tasks": [{"ansible.builtin.copy": {"content": "{{ [one, two, four, own] | to_json }}", "dest": "./out", "mode": "0600"}}],
+        }
+    ]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(play))
+    (tmp_path / "variables.yml").write_text(unsafe_yaml(values))
+    hosts = {"all": {"hosts": {"front": {"ansible_connection": "local", "own": "{{ 6 * 7 }}"}}}}
+    (tmp_path / "hosts.yml").write_text(unsafe_yaml(hosts))
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", "hosts.yml", "-e", "@variables.yml", "play.yml"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**os.environ, "ANSIBLE_PYTHON_INTERPRETER": sys.executable}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((tmp_path / "out").read_text()) == [values["one"], values["two"], values["four"], "{{ 6 * 7 }}"]

@@ -14,6 +14,8 @@ import re
 import typing as t
 import zlib
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.names import unfit
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.scim import ssh_key
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 
 FRONT, WORKERS = "front", "workers"
@@ -24,7 +26,6 @@ CONNECTION = (
 )
 ADDRESS = re.compile(r"[0-9a-fA-F:.]{3,45}|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 # Numbers of users that no distribution gives out by itself.
 FIRST_ID, IDS = 20000, 40000
 
@@ -118,20 +119,41 @@ def inventory(
 
 
 def users(given: t.Any) -> list[dict[str, t.Any]]:
-    """Return users of a cluster from a list of tosca.datatypes.indigo.User.
+    """Return users of a cluster from a list of tosca.datatypes.indigo.User, each with C(name), C(uid) and C(keys).
 
     A user has the same number on each host. The number is made of the name, so that it stays when others come and go.
 
-    :raises ValueError: a name can't be one, or two get the same number.
+    :raises ValueError: a name or a key can't be one, or two get the same number.
     """
     found: dict[int, str] = {}
     made = []
     for one in given or []:
-        name = str(one.get("os_user_name") or "")
-        if not USER.fullmatch(name) or name == "root":
-            raise ValueError(f"os_user_name is {shown(name)}. Write small letters, digits, - and _, and not root.")
+        name = one.get("os_user_name") or ""
+        why = unfit(name)
+        if why:
+            raise ValueError(f"os_user_name {shown(name)} {why}. Choose another one.")
         number = FIRST_ID + zlib.crc32(name.encode()) % IDS
         if found.setdefault(number, name) != name:
             raise ValueError(f"The users {found[number]} and {name} would get the same number. Give one of them another name.")
-        made.append({"name": name, "uid": number, "key": str(one.get("os_user_ssh_public_key") or "")})
+        made.append({"name": name, "uid": number, "keys": _keys(name, one.get("os_user_ssh_public_key"))})
     return list({one["name"]: one for one in made}.values())
+
+
+def _keys(name: str, given: t.Any) -> list[str]:
+    """Return the keys in a text as type and base64: what else stands there, such as a comment, goes no further."""
+    lines = [line for line in str(given or "").splitlines() if line.strip()]
+    keys = [ssh_key(line) for line in lines]
+    if not all(keys):
+        raise ValueError(f"os_user_ssh_public_key of {name} is no public key: write its type and its base64, as in a file .pub.")
+    return keys
+
+
+def accounts(wanted: t.Iterable[t.Mapping[str, t.Any]], known: t.Iterable[str]) -> list[dict[str, t.Any]]:
+    """Return the accounts of a host, as the module iam_accounts takes them.
+
+    :param wanted: what *users* returns.
+    :param known: names of those whom the host has of the deployment; who is not wanted any more is disabled.
+    """
+    active = [{**one, "active": True} for one in wanted]
+    gone = sorted(set(known) - {str(one["name"]) for one in active})
+    return active + [{"name": one["name"], "uid": one["uid"], "active": False} for one in users([{"os_user_name": name} for name in gone])]

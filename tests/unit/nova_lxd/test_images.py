@@ -39,7 +39,7 @@ def images(client: Client) -> Images:
 def sqfs2tar(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Squashfs here is a tarball behind four bytes; the scenario nova_lxd_gpus has real ones."""
     folder = tmp_path_factory.mktemp("bin")
-    (folder / "sqfs2tar").write_text("#!/bin/sh\nexec tail -c +5 -- \"$2\"\n", encoding="utf-8")
+    (folder / "sqfs2tar").write_text('#!/bin/sh\nexec tail -c +5 -- "$2"\n', encoding="utf-8")
     (folder / "sqfs2tar").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 

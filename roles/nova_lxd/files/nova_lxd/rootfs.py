@@ -53,7 +53,7 @@ class Refused(Exception):
 
 def opened(image: str) -> tuple[IO[bytes], subprocess.Popen[bytes] | None]:
     """Open an image as a tarball, compressed or not; for a squashfs with the program that makes one of it."""
-    file = open(image, "rb")
+    file = open(image, "rb")  # noqa: SIM115 because the caller closes it
     if file.read(len(SQUASHFS)) != SQUASHFS:
         file.seek(0)
         return file, None
@@ -170,6 +170,10 @@ class Root:
             raise Refused(f"{new.name[-NAME:]} is no file, folder or link.")
 
 
+def written(file: IO[bytes]) -> tarfile.TarFile:
+    return tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT, errors="surrogateescape")
+
+
 def remake(image: str, new: str) -> None:
     """Write the root file system of an image as a tarball: equal ones for equal images.
 
@@ -178,13 +182,12 @@ def remake(image: str, new: str) -> None:
     root = Root(has_metadata(image))
     file, process = opened(image)
     kept = 0
-    with file, open(new, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed:
-        with tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT, errors="surrogateescape") as made:
-            for archive, member in members(file):
-                taken = root.taken(member)
-                if taken is not None:
-                    kept += 1
-                    made.addfile(taken, archive.extractfile(member) if taken.isreg() else None)
+    with file, open(new, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed, written(packed) as made:
+        for archive, member in members(file):
+            taken = root.taken(member)
+            if taken is not None:
+                kept += 1
+                made.addfile(taken, archive.extractfile(member) if taken.isreg() else None)
     if not kept or (process and process.wait() != 0):
         raise Refused(NO_IMAGE)
 

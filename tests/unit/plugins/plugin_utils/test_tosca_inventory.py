@@ -8,6 +8,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import
 
 FRONT = {"IM_NODE_HOSTNAME": "slurmserver", "IM_NODE_PRIVATE_IP": "10.0.0.2", "ansible_connection": "local", "munge_key": "secret"}
 WORKER = {"IM_NODE_HOSTNAME": "gpuwn-1", "IM_NODE_PRIVATE_IP": "10.0.0.3", "ansible_host": "10.0.0.3", "ansible_user": "cloudadm"}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 HOSTS = {"10.0.0.2_0": FRONT, "10.0.0.3_1": WORKER}
 GROUPS = {"slurm_controllers": "front", "slurm_nodes": "workers"}
 
@@ -77,16 +78,31 @@ def test_nonsense_is_one_sentence(workers, groups, sentence):
 
 
 def test_a_users_number_stays_when_others_come_and_go():
-    ada, bob = {"os_user_name": "ada", "os_user_ssh_public_key": "ssh-ed25519 A"}, {"os_user_name": "bob"}
+    ada, bob = {"os_user_name": "ada", "os_user_ssh_public_key": f"{KEY} ada@{{{{ 7 * 7 }}}}"}, {"os_user_name": "bob"}
     (alone,), both = inventory.users([ada]), inventory.users([bob, ada, bob])
-    assert alone == {"name": "ada", "uid": 22152, "key": "ssh-ed25519 A"}
+    assert alone == {"name": "ada", "uid": 22152, "keys": [KEY]}
     assert both[1] == alone and [one["name"] for one in both] == ["bob", "ada"]
 
 
-@pytest.mark.parametrize("name", ["root", "", "Ada", "a b", "../x", "1st"])
+@pytest.mark.parametrize("name", ["root", "", "Ada", "a b", "../x", "1st", "nobody", "www-data", "backup", "munge", "systemd-x", None, 7])
 def test_what_is_no_users_name_is_refused(name):
-    with pytest.raises(ValueError, match="os_user_name is "):
+    with pytest.raises(ValueError, match=r"os_user_name .* is (no login name|a name that belongs to the system)"):
         inventory.users([{"os_user_name": name}])
+
+
+@pytest.mark.parametrize("key", ["ssh-ed25519 A", 'command="x" ' + KEY, f"{KEY}\nnonsense", "-----BEGIN OPENSSH PRIVATE KEY-----"])
+def test_what_is_no_key_is_refused(key):
+    with pytest.raises(ValueError, match="os_user_ssh_public_key of ada is no public key"):
+        inventory.users([{"os_user_name": "ada", "os_user_ssh_public_key": key}])
+
+
+def test_who_has_left_is_disabled_on_a_host():
+    wanted = inventory.users([{"os_user_name": "ada"}])
+    assert inventory.accounts(wanted, ["ada", "eve"]) == [
+        {"name": "ada", "uid": 22152, "keys": [], "active": True},
+        {"name": "eve", "uid": 37790, "active": False},
+    ]
+    assert [one["active"] for one in inventory.accounts([], ["ada", "eve"])] == [False, False]
 
 
 def test_two_users_with_one_number_are_refused(monkeypatch):
