@@ -117,7 +117,14 @@ def keystone(plan: Plan, secrets: Secrets) -> dict[str, Section]:
 
 def glance(plan: Plan, secrets: Secrets) -> dict[str, Section]:
     return {
-        "DEFAULT": {"log_dir": "/var/log/glance", "bind_host": "127.0.0.1", "bind_port": GLANCE_PORT, "workers": plan["workers"]},
+        "DEFAULT": {
+            "log_dir": "/var/log/glance",
+            "bind_host": "127.0.0.1",
+            "bind_port": GLANCE_PORT,
+            "workers": plan["workers"],
+            # Not web-download: Glance would fetch for its users what only hosts of the site can reach.
+            "enabled_import_methods": "[glance-direct]",
+        },
         "database": {"connection": database_url(plan, secrets, "glance", "glance")},
         "glance_store": {"stores": "file", "default_store": "file", "filesystem_store_datadir": "/var/lib/glance/images"},
         "paste_deploy": {"flavor": "keystone"},
