@@ -6,15 +6,26 @@
 from __future__ import annotations
 
 import json
+import re
 import typing as t
 
 MARKS = ("{{", "{%", "{#")
+# What the Infrastructure Manager writes for get_attribute of an address, in which nothing but the names of groups is a template's.
+_NODE = r"hostvars\[groups\['[\w.-]+'\]\[\d+\]\]"
+_OF_NODE = rf"{_NODE}\['IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE|NET_\d+)_IP)'\]"
+ADDRESS = re.compile(
+    r"\{\{ (?:IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE)_IP) \}\}"
+    rf"|{_OF_NODE} \}}\}}"
+    rf"|{_OF_NODE} if 'IM_NODE_PUBLIC_IP' in {_NODE} else {_OF_NODE}\}}\}}"
+    r"|groups\['[\w.-]+'\]\|map\('extract', hostvars,'IM_NODE_(?:PUBLIC|PRIVATE)_IP'\)\|list if '[\w.-]+' in groups else \[\]\}\})",
+    re.ASCII,
+)
 
 
 def with_template(values: t.Any, path: str = "") -> str:
     """Return where in *values* the first text is that Ansible would evaluate, such as C(cluster_users.0.os_user_name).
 
-    The keys of mappings count. The result is empty if there is none.
+    The keys of mappings count, the Infrastructure Manager's own expressions of addresses don't. The result is empty if there is none.
     """
     if isinstance(values, t.Mapping):
         for key, value in values.items():
@@ -31,7 +42,7 @@ def with_template(values: t.Any, path: str = "") -> str:
                 return found
     elif isinstance(values, (str, bytes)):
         text = values if isinstance(values, str) else values.decode("utf-8", "replace")
-        return path if any(mark in text for mark in MARKS) else ""
+        return path if any(mark in text for mark in MARKS) and not ADDRESS.fullmatch(text) else ""
     return ""
 
 

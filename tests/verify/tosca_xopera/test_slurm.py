@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.inventory import users
 from local import ROOT, Cluster
 
 OWNS = (
@@ -151,12 +152,67 @@ def test_a_worker_with_its_gpus_passes(cluster: Cluster) -> None:
     cluster.playbook("tosca/artifacts/worker.yml", "--limit", "gpuwn", variables=wanted)
 
 
+def accounts(cluster: Cluster, names: dict[str, str], succeeds: bool = True) -> str:
+    """Run the playbook of the users, by name with their keys, as the role tosca_site does."""
+    given = users([{"os_user_name": name, "os_user_ssh_public_key": key} for name, key in names.items()])
+    said = cluster.playbook("playbooks/tosca_accounts.yml", variables={"tosca_accounts_users": given}, succeeds=succeeds)
+    return " ".join(said.split())
+
+
+def login(cluster: Cluster, name: str) -> str:
+    line = f"ssh -o StrictHostKeyChecking=no -o BatchMode=yes -i /root/key {name}@localhost id -un"
+    return (cluster.run("front", line).stdout or "").strip()
+
+
+def test_a_users_links_lead_root_nowhere_and_keys_count_as_long_as_they_are_named(cluster: Cluster, xopera: XOpera) -> None:
+    cluster.out("front", "rm -f /root/key; ssh-keygen -q -t ed25519 -N '' -f /root/key")
+    key = " ".join(cluster.out("front", "cat /root/key.pub").split()[:2])
+    before = cluster.out("front", "stat --format '%a %U %G' /etc/profile.d; ls -l /etc/profile.d")
+    cluster.out("front", "runuser -u ada -- sh -c 'rm -rf ~/.ssh ~/jobs; ln -s /etc/profile.d ~/.ssh; ln -s /etc/profile.d ~/jobs'")
+    accounts(cluster, {"ada": key, "eve": ""})
+    assert cluster.out("front", "stat --format '%a %U %G' /etc/profile.d; ls -l /etc/profile.d") == before
+    assert (login(cluster, "ada"), login(cluster, "eve")) == ("ada", "")
+    assert "changed=0" in accounts(cluster, {"ada": key, "eve": ""})
+    # A key that ada adds does not count, and neither does one that left the template.
+    cluster.out("front", f"runuser -u ada -- sh -c 'rm ~/.ssh ~/jobs; mkdir -m 700 ~/.ssh; echo {key} >~/.ssh/authorized_keys'")
+    accounts(cluster, {"ada": "", "eve": ""})
+    assert login(cluster, "ada") == ""
+
+
+def test_who_is_no_longer_named_cant_log_in_and_comes_back_as_the_same(cluster: Cluster, xopera: XOpera) -> None:
+    key = " ".join(cluster.out("front", "cat /root/key.pub").split()[:2])
+    number = cluster.out("front", "id -u ada")
+    accounts(cluster, {"eve": ""})
+    for host in ("front", "wn", "gpuwn"):
+        assert cluster.out(host, "getent passwd ada | cut -d: -f7") == "/usr/sbin/nologin"
+        assert cluster.out(host, "ls /etc/ssh/tosca_keys") == ""
+    accounts(cluster, {"ada": key, "eve": ""})
+    assert (login(cluster, "ada"), cluster.out("front", "id -u ada")) == ("ada", number)
+    accounts(cluster, {"ada": "", "eve": ""})
+
+
+def test_a_name_that_a_host_has_already_is_refused_before_anything_is_changed(cluster: Cluster, xopera: XOpera) -> None:
+    cluster.out("gpuwn", "useradd --uid 1500 bob")
+    try:
+        said = accounts(cluster, {"ada": "", "eve": "", "bob": ""}, succeeds=False)
+        assert "On gpuwn bob: an account bob with the uid 1500 exists" in said
+        assert cluster.run("front", "getent passwd bob").stdout == ""
+    finally:
+        cluster.out("gpuwn", "userdel bob")
+
+
 def test_secrets_are_in_no_file_but_roots_own(cluster: Cluster, xopera: XOpera) -> None:
     assert cluster.out("front", "stat --format '%a %U' /etc/deephdc/tosca_secrets.json").strip() == "600 root"
     key = cluster.out("front", 'python3 -c \'import json; print(json.load(open("/etc/deephdc/tosca_secrets.json"))["munge_key"])\'').strip()
     assert len(key) > 100
     kept = [path for path in xopera.folder.rglob("*") if path.is_file() and key in path.read_text(encoding="utf-8", errors="replace")]
     assert kept == []
+
+
+def test_an_input_that_is_a_template_is_refused(cluster: Cluster) -> None:
+    wanted = {"worker_gpus": 1, "worker_gpu_model": "{{ lookup('pipe', 'touch /tmp/tosca-ran') }}"}
+    said = cluster.playbook("tosca/artifacts/worker.yml", "--limit", "gpuwn", variables=wanted, succeeds=False)
+    assert "The orchestrator's input worker_gpu_model has" in said and not Path("/tmp/tosca-ran").exists()
 
 
 def test_undeploy_drains_the_workers_and_waits_for_their_jobs(cluster: Cluster, xopera: XOpera) -> None:

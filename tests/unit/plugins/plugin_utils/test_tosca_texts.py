@@ -31,6 +31,30 @@ def test_where_a_template_is(values, where):
     assert texts.with_template(values) == where
 
 
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        # As IM 2.0's Tosca.py writes them.
+        ("{{ IM_NODE_PRIVATE_IP }}", True),
+        ("{{ hostvars[groups['lrms_server'][0]]['IM_NODE_PRIVATE_IP'] }}", True),
+        ("{{ hostvars[groups['pub_network'][0]]['IM_NODE_NET_0_IP'] }}", True),
+        ("{{ groups['lrms_wn']|map('extract', hostvars,'IM_NODE_PRIVATE_IP')|list if 'lrms_wn' in groups else []}}", True),
+        (
+            "{{ hostvars[groups['a'][0]]['IM_NODE_PUBLIC_IP'] if 'IM_NODE_PUBLIC_IP' in hostvars[groups['a'][0]] else "
+            "hostvars[groups['a'][0]]['IM_NODE_PRIVATE_IP']}}",
+            True,
+        ),
+        ("{{ hostvars[groups['a'~lookup('pipe','x')][0]]['IM_NODE_PRIVATE_IP'] }}", False),
+        ("{{ hostvars[groups['a'][0]]['ansible_password'] }}", False),
+        ("{{ IM_NODE_PRIVATE_IP }}{{ lookup('pipe', 'x') }}", False),
+        ("{{ IM_NODE_PRIVATE_IP }}\n{% x %}", False),
+        ("{{ IM_NODE_PRIVATE_IP | x }}", False),
+    ],
+)
+def test_the_managers_own_expressions_of_addresses_pass(text, passes):
+    assert (texts.with_template({"a": [text]}) == "") is passes
+
+
 def test_variables_come_back_as_they_were():
     values = {
         "template": "{{ 7 * 7 }}{% raw %}\n",
