@@ -21,6 +21,8 @@ from local import ROOT, Cluster
 
 OWNS = (
     "playbooks/tosca_accounts.yml",
+    "plugins/action/tosca_inputs.py",
+    "plugins/modules/tosca_inputs.py",
     "roles/tosca_site",
     "plugins/filter/tosca.py",
     "plugins/plugin_utils/_tosca",
