@@ -95,7 +95,10 @@ class Plan:
         return test in by or (test.is_smoke and any(owner.smoke == test.cluster for owner in by))
 
     def due(self, changed: Callable[[Test, str], list[set[str]]]) -> list[Run]:
-        """``changed`` gives, for a test on a release, the files that changed since each commit with which it is known to pass."""
+        """What must pass.
+
+        ``changed`` gives, for a test on a release, the files that changed since each commit with which it is known to pass.
+        """
         found: list[Run] = []
         for test in self.tests:
             for release in test.releases if test.is_smoke else test.releases[:1]:

@@ -64,7 +64,10 @@ class Record:
         return bool(commit) and is_ancestor(self.root, commit, of)
 
     def bases(self, name: str, release: str) -> list[str]:
-        """The commits with which this test is known to pass: what landed, and its own last pass; [""] if there is none."""
+        """The commits with which this test is known to pass.
+
+        They are what landed and its own last pass; [""] if there is none.
+        """
         passed = self.passes.get((name, release))
         found = [self.landed] if self.is_ours(self.landed) else []
         if passed and passed.commit and not (found and self.is_ours(passed.commit, self.landed)):

@@ -1,6 +1,9 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse texts of an orchestrator that Ansible would evaluate: an action, because it sees variables before that."""
+"""Refuse inputs of an orchestrator that Ansible would evaluate.
+
+An action, because it sees variables before that.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,10 @@ class Environment(jinja2.nativetypes.NativeEnvironment):
         return self.join(template.root_render_func(context))
 
     def as_ansible_reads(self, text: str) -> str:
-        """Return a value's template in which texts within ``{{ }}`` mean themselves: there Ansible takes no backslash for an escape."""
+        """Return a value's template in which texts within ``{{ }}`` mean themselves.
+
+        There Ansible takes no backslash for an escape.
+        """
         found, inside = list[str](), False
         for _line, kind, part in self.lexer.tokeniter(text, None):
             inside = (inside or kind == "variable_begin") and kind != "variable_end"

@@ -119,9 +119,9 @@ def inventory(
 
 
 def users(given: t.Any) -> list[dict[str, t.Any]]:
-    """Return users of a cluster from a list of tosca.datatypes.indigo.User, each with C(name), C(uid) and C(keys).
+    """Return the users of a cluster, each with C(name), C(uid) and C(keys).
 
-    A user has the same number on each host. The number is made of the name, so that it stays when others come and go.
+    They are made of a list of tosca.datatypes.indigo.User. A user has the same number on each host. The number is made of the name, so that it stays when others come and go.
 
     :raises ValueError: a name or a key can't be one, or two get the same number.
     """
@@ -140,7 +140,10 @@ def users(given: t.Any) -> list[dict[str, t.Any]]:
 
 
 def _keys(name: str, given: t.Any) -> list[str]:
-    """Return the keys in a text as type and base64: what else stands there, such as a comment, goes no further."""
+    """Return the keys in a text as type and base64.
+
+    What else stands there, such as a comment, goes no further.
+    """
     lines = [line for line in str(given or "").splitlines() if line.strip()]
     keys = [ssh_key(line) for line in lines]
     if not all(keys):
