@@ -121,7 +121,8 @@ def inventory(
 def users(given: t.Any) -> list[dict[str, t.Any]]:
     """Return the users of a cluster, each with C(name), C(uid) and C(keys).
 
-    They are made of a list of tosca.datatypes.indigo.User. A user has the same number on each host. The number is made of the name, so that it stays when others come and go.
+    They are made of a list of tosca.datatypes.indigo.User. A user has the same number on each host. The number is made of the name, so
+    that it stays when others come and go.
 
     :raises ValueError: a name or a key can't be one, or two get the same number.
     """

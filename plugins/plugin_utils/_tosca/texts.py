@@ -25,7 +25,8 @@ ADDRESS = re.compile(
 def with_template(values: t.Any, path: str = "") -> str:
     """Return where in *values* the first text is that Ansible would evaluate.
 
-    That is a path such as C(cluster_users.0.os_user_name). The keys of mappings count, the Infrastructure Manager's own expressions of addresses don't. The result is empty if there is none.
+    That is a path such as C(cluster_users.0.os_user_name). The keys of mappings count, the Infrastructure Manager's own expressions of
+    addresses don't. The result is empty if there is none.
     """
     if isinstance(values, t.Mapping):
         for key, value in values.items():
