@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.texts import with_template
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
     _requires_connection = False

@@ -132,6 +132,8 @@ def test_mutants_leave_docstrings_and_types_alone(tmp_path: Path) -> None:
     "text", [r"{{ 'a\nb' }}", r"{{ 'a.b' | regex_replace('\.', '-') }}", r"{% set x = 'a\nb' %}{{ x }}", r"a\n{{ 1 }}\t", r"{{- 'x\\y' -}}"]
 )
 def test_backslashes_mean_what_they_mean_to_ansible(text: str) -> None:
-    template = pytest.importorskip("ansible.template")
+    template = importlib.import_module("ansible.template")
+    if not hasattr(template, "trust_as_template"):
+        pytest.skip("because golden files are made with a newer ansible-core")
     wanted = template.Templar(loader=None).template(template.trust_as_template(text))
     assert importlib.import_module("templating").Environment().resolve(text, {}) == wanted
