@@ -66,7 +66,7 @@ class Record:
     def bases(self, name: str, release: str) -> list[str]:
         """The commits with which this test is known to pass.
 
-        They are what landed and its own last pass; [""] if there is none.
+        These are the commit that landed and the commit of the last pass. A test that never passed has [""].
         """
         passed = self.passes.get((name, release))
         found = [self.landed] if self.is_ours(self.landed) else []

@@ -25,8 +25,8 @@ ADDRESS = re.compile(
 def with_template(values: t.Any, path: str = "") -> str:
     """Return where in *values* the first text is that Ansible would evaluate.
 
-    That is a path such as C(cluster_users.0.os_user_name). The keys of mappings count, the Infrastructure Manager's own expressions of
-    addresses don't. The result is empty if there is none.
+    The answer is a path such as C(cluster_users.0.os_user_name), or an empty text if there is no template. Keys of mappings are looked at,
+    too. The expressions that the Infrastructure Manager itself writes for addresses are no findings.
     """
     if isinstance(values, t.Mapping):
         for key, value in values.items():
