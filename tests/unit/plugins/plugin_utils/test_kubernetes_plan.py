@@ -476,7 +476,7 @@ def test_cost_is_linear_in_the_nodes():
             gc.enable()
 
     small = min(seconds(1000), seconds(1000))
-    large = seconds(5000)
+    large = min(seconds(5000), seconds(5000))  # as the small one: whatever else runs counts in neither
     print(f"check and two plans, 1,000 nodes of 8 GPUs: {small:.2f} s; 5,000: {large:.2f} s")
     assert large < 8 * small, "five times the nodes"
     assert large < 20, "7 to 11 seconds on machines that differ by half"
