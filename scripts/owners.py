@@ -21,14 +21,16 @@ SYSTEMS = {"slurm": "slurm", "kubernetes": "kubernetes", "mesos": "mesos", "open
 SYSTEMS |= {"gpu_host": "gpu_host", "oidc": "oidc_proxy", "openstack": "openstack", "nova_lxd": "openstack", "beside": "slurm"}
 # The release on which a change is tested, where it is not Debian 12; on the other one tests come by the clock.
 FIRST = {"kubernetes": "trixie", "slurm": "trixie"}
-# Clusters that one release alone has.
+# Clusters and tests that one release alone has.
 ONE_RELEASE = {
-    "kubernetes_day2": "trixie",  # nothing but time, and so all others without a reason
-    "kubernetes_gpus": "trixie",
-    "kubernetes_ha": "trixie",
-    "kubernetes_minor": "trixie",
-    "kubernetes_policy": "trixie",
-    "kubernetes_queue": "trixie",
+    **dict.fromkeys(
+        (
+            *("kubernetes_ha", "kubernetes_minor"),  # nothing but time, and so all others without a reason
+            *(f"kubernetes/test_{name}.py" for name in ("backup", "beside_slurm", "dra", "drain", "drift", "information", "interrupted")),
+            *(f"kubernetes/test_{name}.py" for name in ("policy", "queue", "remove_cluster", "remove_node", "sharing", "upgrade")),
+        ),
+        "trixie",
+    ),
     "mesos": "bookworm",
     "mesos_day2": "bookworm",
     "mesos_front": "bookworm",
@@ -62,8 +64,8 @@ IN_ORDER = (
         "mesos_front",
         "oidc_hostile",
     ),
-    *("slurm_day2", "slurm_faults", "slurm_move", "slurm_services", "slurm_uninstall", "slurm_upgrade", "kubernetes", "kubernetes_day2"),
-    *("kubernetes_gpus", "kubernetes_ha", "kubernetes_minor", "kubernetes_policy", "kubernetes_queue", "nova_lxd_gpus", "pci_passthrough"),
+    *("slurm_day2", "slurm_faults", "slurm_move", "slurm_services", "slurm_uninstall", "slurm_upgrade", "kubernetes_ha"),
+    *("kubernetes_minor", "nova_lxd_gpus", "pci_passthrough"),
 )
 
 
@@ -88,8 +90,9 @@ class Test:
     @property
     def releases(self) -> tuple[str, ...]:
         """Where it runs, first where it is due."""
-        if self.cluster in ONE_RELEASE:
-            return (ONE_RELEASE[self.cluster],)
+        one = ONE_RELEASE.get(self.name) or ONE_RELEASE.get(self.cluster)
+        if one:
+            return (one,)
         first = FIRST.get(self.cluster, "bookworm")
         return (first, *(release for release in RELEASES if release != first))
 

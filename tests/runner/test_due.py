@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from checks import ansible_lint, compat, lint, quick_start, refusals
 from golden import changed_lines
-from owners import Test, all_tests, closeness, owners, problems
+from owners import FIRST, ONE_RELEASE, Test, all_tests, closeness, owners, problems
 from plan import Plan
 from reach import NO_CODE, listed
 from words import content
@@ -36,6 +36,13 @@ def test_the_closest_path_owns():
         "c: no file is at roles/y",
     ]
     assert closeness("roles/x", "roles/xy/a") == (0, 0)
+
+
+def test_a_test_may_have_another_release_than_its_cluster():
+    tests = {test.name: test for test in all_tests(ROOT)}
+    assert tests["kubernetes/test_drain.py"].releases == ("trixie",)
+    assert tests["kubernetes/test_tokens.py"].releases == ("trixie", "bookworm")
+    assert {*ONE_RELEASE, *FIRST} <= {*tests, *(test.cluster for test in tests.values())}
 
 
 @pytest.mark.parametrize(

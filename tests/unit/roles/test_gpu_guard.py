@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program of the role gpu_guard.
 
-What a kernel does with its words is tried in tests/verify/kubernetes_gpus/test_shared.py.
+What a kernel does with its words is tried in tests/verify/kubernetes/test_beside_slurm.py.
 """
 
 from __future__ import annotations
