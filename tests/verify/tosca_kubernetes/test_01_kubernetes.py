@@ -84,7 +84,7 @@ def test_outputs_are_right(site: Site, manager: Manager, deployment: str) -> Non
 
 def test_a_pod_has_its_gpu_and_no_other(site: Site, deployment: str) -> None:
     """One by its type as well, and a third waits."""
-    site.start("first", f"{TRY}sleep 600", gpus=1)
+    site.start("first", f"{TRY}sleep 86400", gpus=1)  # to the end of the tests
     site.start("second", f"{TRY}sleep 600", gpus=1)
     (node, one), (_node, other) = device_of(site, "first"), device_of(site, "second")
     assert (node, {one, other}) == (WORKER, {"0", "1"})
