@@ -333,7 +333,8 @@ def unified(files: t.Mapping[str, bytes]) -> bytes:
     """An image of LXD's: metadata and files in one tarball."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        members = {"metadata.yaml": b"architecture: x86_64\n", **{f"rootfs/{key}": value for key, value in files.items()}}
+        root = {"etc/os-release": b"", **files}
+        members = {"metadata.yaml": b"architecture: x86_64\n", **{f"rootfs/{key}": value for key, value in root.items()}}
         for name, content in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
