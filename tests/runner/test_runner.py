@@ -268,7 +268,7 @@ def test_stale_tests_come_as_far_as_the_budget_goes(passed: Repository):
     assert output.count("stale, comes another time") == 2
     passed.change("roles/one/other.yml", "good: 2\n")
     code, output = passed.run("--budget", "1")
-    assert code == 1 and "due, and there was no time: make test NAME=one/test_other.py" in output
+    assert code == 0 and "one/test_other.py" in passed.ran(), "what is due is tried, whatever it took on another machine"
 
 
 @pytest.mark.parametrize("tries, code", [(1, 0), (2, 1)])
@@ -290,7 +290,7 @@ def test_what_runs_at_the_end_of_the_budget_is_stopped_and_cleaned(repository: R
     repository.change("roles/one/seconds", "300\n")
     repository.change("roles/two/seconds", "300\n")
     code, output = repository.run("--budget", "0.15")
-    assert code == 1 and "no time" in output
+    assert code == 1 and "due, and there was no time: make test NAME=one/test_other.py" in output
     assert processes_of(repository) == []
 
 
