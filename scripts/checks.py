@@ -109,14 +109,10 @@ def needed(plan: Plan, checks: list[Step]) -> list[Step]:
     return [check for check in checks if is_needed(check)]
 
 
-def all_checks(touched: set[str] | None = None) -> list[Step]:
-    """Return every step that needs no cluster."""
-    return [*lint(touched), *refusals(), *quick_start(), *real_mesos(), *compat()]
-
-
 def changed_checks(plan: Plan) -> list[Step]:
     """All checks but those that would look at what has passed."""
-    return needed(plan, all_checks(plan.touched(plan.record.bases("check ansible-lint", "")[-1])))
+    touched = plan.touched(plan.record.bases("check ansible-lint", "")[-1])
+    return needed(plan, [*lint(touched), *refusals(), *quick_start(), *compat()])
 
 
 def images() -> list[Step]:
@@ -163,23 +159,6 @@ def quick_start() -> list[Step]:
         limit=900,
         label=label,
         reads=rf"README\.md|{ONE_HOST}",
-    )
-    found.cleanup = ("scripts/engine", "--clean-label", label)
-    return [found]
-
-
-def real_mesos() -> list[Step]:
-    """Return the step with Mesos' own master and agent.
-
-    They get what the roles write, and the stand-ins are compared with them.
-    """
-    label = f"real-mesos-{CHECKOUT}"
-    found = step(
-        "the real Mesos",
-        *("pytest", "-q", "tests/real_mesos"),
-        after=("test host images",),
-        label=label,
-        reads=rf"{TOOLS}tests/(real_mesos|stand_ins/mesos|golden/\w+/\w+/etc)/.*|plugins/(module|plugin)_utils/_mesos/.*",
     )
     found.cleanup = ("scripts/engine", "--clean-label", label)
     return [found]

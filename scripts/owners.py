@@ -21,26 +21,26 @@ SYSTEMS = {"slurm": "slurm", "kubernetes": "kubernetes", "mesos": "mesos", "open
 SYSTEMS |= {"gpu_host": "gpu_host", "oidc": "oidc_proxy", "openstack": "openstack", "nova_lxd": "openstack", "beside": "slurm"}
 # The release on which a change is tested, where it is not Debian 12; on the other one tests come by the clock.
 FIRST = {"kubernetes": "trixie", "slurm": "trixie"}
-# Clusters and tests that one release alone has.
+# Clusters that one release alone has.
 ONE_RELEASE = {
-    **dict.fromkeys(
-        (
-            *("kubernetes_ha", "kubernetes_minor"),  # nothing but time, and so all others without a reason
-            *(f"kubernetes/test_{name}.py" for name in ("backup", "beside_slurm", "dra", "drain", "drift", "information", "interrupted")),
-            *(f"kubernetes/test_{name}.py" for name in ("policy", "queue", "remove_cluster", "remove_node", "sharing", "upgrade")),
-        ),
-        "trixie",
-    ),
+    "kubernetes_day2": "trixie",  # nothing but time, and so all others without a reason
+    "kubernetes_gpus": "trixie",
+    "kubernetes_ha": "trixie",
+    "kubernetes_minor": "trixie",
+    "kubernetes_policy": "trixie",
+    "kubernetes_queue": "trixie",
     "mesos": "bookworm",
+    "mesos_day2": "bookworm",
     "mesos_front": "bookworm",
     "nova_lxd_gpus": "bookworm",  # its processor is emulated
     "oidc_hostile": "bookworm",
     "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
     "pci_passthrough": "bookworm",  # its processor is emulated
     "slurm_day2": "bookworm",
-    "slurm_day2/test_upgrade.py": "trixie",  # Debian 12's SLURM can't be upgraded in place
+    "slurm_faults": "trixie",
     "slurm_move": "bookworm",
     "slurm_uninstall": "trixie",
+    "slurm_upgrade": "trixie",
     "tosca_im": "bookworm",  # whose Python runs the Ansible that the manager installs
     "tosca_kubernetes": "bookworm",
     "tosca_mesos": "bookworm",
@@ -48,8 +48,22 @@ ONE_RELEASE = {
 }
 # Folders whose files build on one another, or leave the cluster other than they found it.
 IN_ORDER = (
-    *("beside", "kubernetes_ha", "kubernetes_minor", "mesos_front", "nova_lxd_gpus", "oidc_hostile", "pci_passthrough", "slurm_move"),
-    *("slurm_uninstall", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera"),
+    *(
+        "gpu_host",
+        "oidc_proxy",
+        "beside",
+        "openstack",
+        "tosca_im",
+        "tosca_kubernetes",
+        "tosca_mesos",
+        "tosca_xopera",
+        "mesos",
+        "mesos_day2",
+        "mesos_front",
+        "oidc_hostile",
+    ),
+    *("slurm_day2", "slurm_faults", "slurm_move", "slurm_services", "slurm_uninstall", "slurm_upgrade", "kubernetes", "kubernetes_day2"),
+    *("kubernetes_gpus", "kubernetes_ha", "kubernetes_minor", "kubernetes_policy", "kubernetes_queue", "nova_lxd_gpus", "pci_passthrough"),
 )
 
 
@@ -74,9 +88,8 @@ class Test:
     @property
     def releases(self) -> tuple[str, ...]:
         """Where it runs, first where it is due."""
-        one = ONE_RELEASE.get(self.name) or ONE_RELEASE.get(self.cluster)
-        if one:
-            return (one,)
+        if self.cluster in ONE_RELEASE:
+            return (ONE_RELEASE[self.cluster],)
         first = FIRST.get(self.cluster, "bookworm")
         return (first, *(release for release in RELEASES if release != first))
 

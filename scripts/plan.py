@@ -6,12 +6,11 @@ Stale: tests that a changed file reaches, or that never passed on a release. The
 
 from __future__ import annotations
 
-import os
+import hashlib
 import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 
 import golden
@@ -35,13 +34,10 @@ class Run:
 
 class Plan:
     def __init__(self, root: Path) -> None:
-        self.root, self.tests = root, all_tests(root)
+        self.root, self.record, self.tests = root, Record(root), all_tests(root)
         self._changed: dict[str, set[str]] = {}
-        self._blobs: dict[str, str] = {}
         self._owners: dict[str, list[Test]] = {}
         self._reached: dict[str, set[str]] = {}
-        self._digests: dict[str, str] = {}
-        self.record = Record(root, self.digest)
 
     @cached_property
     def tree(self) -> Tree:
@@ -60,12 +56,12 @@ class Plan:
         if commit not in self._changed:
             now = {name for name in listed(self.root) if not NO_CODE.fullmatch(name)}
             if commit:
-                lines = [line.split("\t", 1) for line in self.git("ls-tree", "-r", "-z", commit).split("\0") if line]
-                before = {name: about.split()[2] for about, name in lines if not NO_CODE.fullmatch(name)}
+                names = self.git("ls-tree", "-r", "-z", "--name-only", commit).split("\0")
+                before = {name for name in names if name and not NO_CODE.fullmatch(name)}
                 differs = set(self.git("diff", "--name-only", "-z", "--no-renames", commit).split("\0"))
-                candidates = (now | before.keys()) & (differs | (now - before.keys()))
-                now = {name for name in candidates if name not in now or name not in before or self._differs(name, before[name])}
-                now -= golden.without_effect(self.root, commit, now & before.keys())
+                candidates = (now | before) & (differs | (now - before))
+                now = {name for name in candidates if name not in now or name not in before or self._differs(name, commit)}
+                now -= golden.without_effect(self.root, commit, now & before)
             self._changed[commit] = now
         return self._changed[commit]
 
@@ -76,10 +72,8 @@ class Plan:
         others = self.git("ls-files", "--others", "--exclude-standard", "-z")
         return set(f"{self.git('diff', '--name-only', '-z', '--no-renames', commit)}{others}".split("\0")) - {""}
 
-    def _differs(self, name: str, blob: str) -> bool:
-        if blob not in self._blobs:  # many commits have the same one
-            self._blobs[blob] = self.git("cat-file", "blob", blob)
-        old, new = self._blobs[blob], (self.root / name).read_text(errors="replace")
+    def _differs(self, name: str, commit: str) -> bool:
+        old, new = self.git("show", f"{commit}:{name}"), (self.root / name).read_text(errors="replace")
         return old == new or content(name, old) != content(name, new)  # equal texts: the right to execute has changed
 
     def owners(self, name: str) -> list[Test]:
@@ -99,23 +93,6 @@ class Plan:
         """A smoke is due when any test of its system is."""
         by = [owner for name in files for owner in self.owners(name)]
         return test in by or (test.is_smoke and any(owner.smoke == test.cluster for owner in by))
-
-    @cached_property
-    def _contents(self) -> dict[str, str]:
-        """The digest of each file of code, and whether it is a program."""
-        files = ((name, self.root / name) for name in listed(self.root) if not NO_CODE.fullmatch(name))
-        return {name: f"{sha256(file.read_bytes()).hexdigest()} {os.access(file, os.X_OK)}" for name, file in files}
-
-    def digest(self, name: str) -> str:
-        """Return the digest of all files whose change makes a test due.
-
-        It is empty for what is no test.
-        """
-        test = next((test for test in self.tests if test.name == name), None)
-        if test and name not in self._digests:
-            lines = [f"{file} {content}" for file, content in sorted(self._contents.items()) if self._is_due(test, {file})]
-            self._digests[name] = sha256("\n".join(lines).encode()).hexdigest()[:16]
-        return self._digests.get(name, "")
 
     def due(self, changed: Callable[[Test, str], list[set[str]]]) -> list[Run]:
         """What must pass.
@@ -153,19 +130,13 @@ class Plan:
     def age(self, run: Run) -> str:
         """The day of the last pass. Which of one day comes first changes with each commit."""
         passed = self.record.passes.get((run.test.name, run.release))
-        turn = sha256(f"{self.head} {run.test.name} {run.release}".encode()).hexdigest()
+        turn = hashlib.sha256(f"{self.head} {run.test.name} {run.release}".encode()).hexdigest()
         return f"{passed.date[:10] if passed and passed.commit else ''} {turn}"
 
     def of_working_tree(self) -> tuple[list[Run], list[Run]]:
         """Due and stale, by what has changed since each test passed."""
         record = self.record
-
-        def since(test: Test, release: str) -> list[set[str]]:
-            if record.fits(test.name, record.passes.get((test.name, release))):
-                return [set()]
-            return [self.changed(base) for base in record.bases(test.name, release)]
-
-        due = self.due(since)
+        due = self.due(lambda test, release: [self.changed(base) for base in record.bases(test.name, release)])
 
         def since_pass(test: Test, release: str) -> set[str] | None:
             passed = record.passes.get((test.name, release))

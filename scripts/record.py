@@ -12,8 +12,7 @@ import fcntl
 import json
 import os
 import subprocess
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
@@ -22,8 +21,8 @@ MACHINE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deep
 
 
 @cache
-def is_ancestor(root: Path, commit: str) -> bool:
-    words = ["git", "merge-base", "--is-ancestor", commit, "HEAD"]
+def is_ancestor(root: Path, commit: str, of: str) -> bool:
+    words = ["git", "merge-base", "--is-ancestor", commit, of]
     return subprocess.run(words, cwd=root, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
@@ -34,14 +33,13 @@ class Pass:
     seconds: int
     cpu_seconds: int
     flaky: int = 0  # how often it passed at the second try alone
-    files: str = ""  # digest of what it was due for
 
 
 class Record:
     """Passes by test and release; `made FOLDER` is the making of a cluster."""
 
-    def __init__(self, root: Path, digest: Callable[[str], str] = lambda name: "") -> None:
-        self.root, self.landed, self.digest = root, "", digest
+    def __init__(self, root: Path) -> None:
+        self.root, self.landed = root, ""
         self.passes: dict[tuple[str, str], Pass] = {}
         for file in (root / NAME, MACHINE):
             self._read(file)
@@ -55,23 +53,15 @@ class Record:
         for key, value in values["passed"].items():
             name, _blank, release = key.rpartition(" ")
             found, known = Pass(**value), self.passes.get((name, release))
-            if found.commit and not self.is_ours(found.commit):
-                if not self.fits(name, found):
-                    continue
-                found = replace(found, commit="")  # of other history, such as that of a squashed branch
-            if known is None or known.date <= found.date:
+            if (not found.commit or self.is_ours(found.commit)) and (known is None or known.date <= found.date):
                 self.passes[name, release] = found
 
-    def fits(self, name: str, found: Pass | None) -> bool:
-        """Whether a test passed with the files that it is due for, in any history."""
-        return found is not None and bool(found.files) and found.files == self.digest(name)
-
-    def is_ours(self, commit: str) -> bool:
-        """Whether a commit is in the history of what is checked out.
+    def is_ours(self, commit: str, of: str = "HEAD") -> bool:
+        """Whether a commit is in the history of another one.
 
         What is not says nothing about these files.
         """
-        return bool(commit) and is_ancestor(self.root, commit)
+        return bool(commit) and is_ancestor(self.root, commit, of)
 
     def bases(self, name: str, release: str) -> list[str]:
         """The commits with which this test is known to pass.
@@ -80,7 +70,7 @@ class Record:
         """
         passed = self.passes.get((name, release))
         found = [self.landed] if self.is_ours(self.landed) else []
-        if passed and passed.commit and passed.commit not in found:
+        if passed and passed.commit and not (found and self.is_ours(passed.commit, self.landed)):
             found.append(passed.commit)
         return found or [""]
 

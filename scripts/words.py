@@ -151,10 +151,9 @@ class Silent(ast.NodeTransformer):
 def python_alone(text: str) -> str:
     """Return a Python program without comments, layout, documentation and sentences."""
     first = text.split("\n", 1)[0] if text.startswith("#!") else ""
-    return f"{first}\n{ast.dump(Silent().visit(ast.parse(text)))}"
+    return f"{first}\n{ast.unparse(ast.fix_missing_locations(Silent().visit(ast.parse(text))))}"
 
 
-@cache  # as it is compared with many commits, in which most files are the same
 def content(name: str, text: str) -> str:
     """What in a file decides on a result; all of it where it can't be parsed."""
     try:

@@ -71,18 +71,13 @@ manifest:
   returned: success
 """
 
-import contextlib
 import os
-import pwd
 import shutil
 import tarfile
-import tempfile
 import time
-from typing import IO, Any
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
-from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup
 
 UNIT = "zookeeper.service"
@@ -95,21 +90,9 @@ def noted(path: str, digest: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             found, _space, stage = file.read().strip().partition(" ")
-    except FileNotFoundError:
+    except OSError:
         return ""
     return stage if found == digest else ""
-
-
-def is_there(path: str) -> bool:
-    """Return whether a path exists.
-
-    :raises OSError: it can't be looked at, so data may be there.
-    """
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def is_unused(path: str, there: list[str]) -> bool:
@@ -123,22 +106,21 @@ def is_unused(path: str, there: list[str]) -> bool:
 
 def write(path: str, text: str) -> None:
     """Replace a note at once."""
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{path}.new")  # of a killed call
-    with open(f"{path}.new", "x", encoding="utf-8") as file:
+    with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(f"{path}.new", path)
 
 
-def extract(archive: IO[bytes], target: str) -> None:
-    """Unpack ZooKeeper's files into an empty directory.
+def extract(archive: str, target: str, owner: str) -> None:
+    """Unpack ZooKeeper's files into a new directory.
 
     Nothing else that an archive may have is unpacked.
     """
-    os.chmod(target, 0o750)
-    with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+    shutil.rmtree(target, ignore_errors=True)
+    os.mkdir(target, 0o750)
+    with tarfile.open(archive, "r:gz") as tar:
         for member in tar:
             folder, _slash, name = member.name.partition("/")
             if folder != backup.VERSION or not member.isfile() or not (name in backup.EPOCHS or backup.FILE.match(name)):
@@ -148,14 +130,8 @@ def extract(archive: IO[bytes], target: str) -> None:
                 shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
-
-
-def make_directory(path: str, owner: str) -> None:
-    """Make the directory of data for its service, whoever the one above it belongs to."""
-    entry = pwd.getpwnam(owner)
-    with safe_directory.opened(os.path.dirname(path), make=True) as above:
-        os.mkdir(os.path.basename(path), 0o750, dir_fd=above)
-        os.chown(os.path.basename(path), entry.pw_uid, entry.pw_gid, dir_fd=above, follow_symlinks=False)
+            shutil.chown(os.path.join(target, name), owner, owner)
+    shutil.chown(target, owner, owner)
 
 
 def restore(module: AnsibleModule, manifest_digest: str) -> str:
@@ -164,34 +140,24 @@ def restore(module: AnsibleModule, manifest_digest: str) -> str:
     Return where the former data are, empty if there were none.
     """
     data, owner = module.params["zookeeper"], module.params["owner"]
-    place, note = os.path.join(data, backup.VERSION), os.path.join(data, NOTE)
-    # Before the server stops.
-    number = pwd.getpwnam(owner).pw_uid
-    if is_there(data) and os.stat(data).st_uid != number:
-        raise ValueError(f"{data} belongs to another user than {owner}, who could not write there: give it to {owner}")
+    place, new, note = os.path.join(data, backup.VERSION), os.path.join(data, f"{backup.VERSION}.restoring"), os.path.join(data, NOTE)
     if module.run_command(["systemctl", "cat", UNIT])[0] == 0:
         code, out, err = module.run_command(["systemctl", "stop", UNIT])
         if code != 0:
             raise ValueError(f"{UNIT} can't be stopped: {' '.join((err or out).split())}")
-    if not is_there(data):
-        make_directory(data, owner)
+    if not os.path.isdir(data):
+        os.makedirs(data, 0o750)
+        shutil.chown(data, owner, owner)
+    extract(os.path.join(module.params["path"], backup.ZOOKEEPER), new, owner)
     kept = ""
-    # The directory is the service's own: a link that it has put there must not lead root elsewhere.
-    with open(os.path.join(module.params["path"], backup.ZOOKEEPER), "rb") as archive, as_user(owner):
-        for name in os.listdir(data):
-            if name.startswith(f"{backup.VERSION}.restoring"):  # of a killed call
-                shutil.rmtree(os.path.join(data, name), ignore_errors=True)
-        # A name of its own: what a killed call of an earlier release left is root's.
-        new = tempfile.mkdtemp(prefix=f"{backup.VERSION}.restoring.", dir=data)
-        extract(archive, new)
-        # What a killed call had put there is no former data.
-        if is_there(place) and noted(note, manifest_digest) != "replacing":
-            kept = f"{place}.before-restore-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-            os.rename(place, kept)
-        write(note, f"{manifest_digest} replacing\n")
-        shutil.rmtree(place, ignore_errors=True)
-        os.rename(new, place)
-        write(note, f"{manifest_digest} restored\n")
+    # What a killed call had put there is no former data.
+    if os.path.isdir(place) and noted(note, manifest_digest) != "replacing":
+        kept = f"{place}.before-restore-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        os.rename(place, kept)
+    write(note, f"{manifest_digest} replacing\n")
+    shutil.rmtree(place, ignore_errors=True)
+    os.rename(new, place)
+    write(note, f"{manifest_digest} restored\n")
     return kept
 
 
@@ -220,7 +186,7 @@ def main() -> None:
             raise ValueError(f"{path} has no {backup.ZOOKEEPER}: name the part of the host that backed ZooKeeper up")
         digest = backup.digest(os.path.join(path, backup.MANIFEST))
         place = os.path.join(data, backup.VERSION)
-        there = os.listdir(place) if is_there(place) else []
+        there = os.listdir(place) if os.path.isdir(place) else []
         stage = noted(os.path.join(data, NOTE), digest)
         is_done = stage == "restored" and is_unused(path, there)
         refused = backup.refusal(there, is_done or stage == "replacing", module.params["overwrite"])
@@ -228,7 +194,7 @@ def main() -> None:
             module.fail_json(msg=refused)
         if not (is_done or module.params["only_check"] or module.check_mode):
             kept = restore(module, digest)
-    except (OSError, LookupError, ValueError, safe_directory.UnsafeLink) as error:
+    except (OSError, LookupError, ValueError) as error:
         module.fail_json(msg=f"Nothing was restored: {error}.")
     module.exit_json(changed=not (is_done or module.params["only_check"]), kept=kept, manifest=manifest)
 

@@ -134,8 +134,8 @@ def bring(client: Any, path: str, wanted: list[Any], is_dry: bool) -> tuple[str,
             client.set_acls(path, wanted)
     except NoAuthError as error:
         raise Refused(
-            f"ZooKeeper's {path} belongs to another account, or has a former secret: give that account and secret back, then run again. "
-            f"Remove nothing: {path} has all that the daemons know, such as the applications of users."
+            f"ZooKeeper's {path} belongs to another account, or has a former secret: give that secret back, or remove {path} with "
+            "what is in it."
         ) from error
     return shown(found), shown(wanted)
 

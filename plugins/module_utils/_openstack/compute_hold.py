@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._model import marks
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 # Since it services have UUIDs, and servers a flavor with all of its keys.
@@ -147,20 +146,22 @@ def checked(answer: Any, who: str) -> Any:
 
 
 def is_held(service: Mapping[str, Any], mark: str = "held") -> bool:
-    """Say whether the host is held with a mark, perhaps among others."""
-    return service["status"] == "disabled" and marks.has(str(service.get("disabled_reason") or ""), MARKS[mark], MARKS.values())
+    """Say whether the host is held with a mark."""
+    return service["status"] == "disabled" and str(service.get("disabled_reason") or "").startswith(MARKS[mark])
 
 
-def kept(service: Mapping[str, Any]) -> str:
+def kept(service: Mapping[str, Any], mark: str = "held") -> str:
     """Return the sentence that says so if another one disabled the service.
 
-    It is empty if the service is ours to disable. What the collection disabled with another mark gets this one, too.
+    It is empty if the service is ours to disable.
     What the driver disabled by itself, because LXD does not answer, is ours, too.
     """
     reason = str(service.get("disabled_reason") or "")
-    if service["status"] != "disabled" or reason.startswith(AUTOMATIC) or any(is_held(service, one) for one in MARKS):
+    if service["status"] != "disabled" or reason.startswith((MARKS[mark], AUTOMATIC)):
         return ""
     because = " ({0})".format(reason) if reason else ""
+    if is_held(service, "held"):
+        return "the compute service of {0} is held by the role gpu_hold{1} and stays so".format(service["host"], because)
     return "the compute service of {0} was disabled by an administrator{1} and stays so".format(service["host"], because)
 
 

@@ -1,19 +1,15 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What operators do with compute hosts."""
+"""What operators do with compute hosts. A test begins with what the one before left."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from local import Cluster, changed
 from openstack_users import Account, wait_for_host
 
@@ -23,11 +19,9 @@ OWNS = (
     "playbooks/openstack_resume.yml",
     "roles/openstack_operations",
     "plugins/filter/openstack_operations.py",
-    "plugins/module_utils/_model/marks.py",
     "plugins/module_utils/_openstack/compute_*.py",
     "plugins/modules/openstack_compute_*.py",
     "plugins/plugin_utils/_openstack/operations.py",
-    "plugins/plugin_utils/_openstack/references.py",
 )
 
 DRAIN, RESUME, REMOVE = "playbooks/openstack_drain.yml", "playbooks/openstack_resume.yml", "playbooks/openstack_remove_compute.yml"
@@ -71,30 +65,16 @@ def known(admin: Account) -> dict[str, list[str]]:
     )
 
 
-REMOVED = "answer = removed(*[server.id for server in cloud.compute.servers()])"
 NOTHING: dict[str, list[str]] = {"services": [], "providers": [], "agents": []}
 
 
 @pytest.fixture(scope="module")
-def server(ada: Account) -> Iterator[str]:
+def server(ada: Account) -> str:
     """A server of ada with a GPU, and no other."""
-    assert ada.ask(REMOVED) == []
+    assert ada.ask("answer = removed(*[server.id for server in cloud.compute.servers()])") == []
     made = ada.start("train", "a100")
     assert made["status"] == "ACTIVE", made
-    yield str(made["id"])
-    assert ada.ask(REMOVED) == []
-
-
-@pytest.fixture(scope="module")
-def drained(cluster: Cluster, admin: Account, server: str) -> Iterator[str]:
-    """What a drain says that waits for the server in vain; the host is given back by the last test, or at the end."""
-    wanted = {"openstack_drain_hosts": HOST, "openstack_drain_reason": "new fan", "openstack_drain_wait": 3}
-    said = words(cluster.playbook(DRAIN, "--check", variables=wanted))
-    assert f"server {server} (train) of ada in the project physics with the GPU 0000:0" in said
-    assert service(admin) == [["enabled", None]], "only a prediction"
-    yield words(cluster.playbook(DRAIN, variables=wanted, succeeds=False))
-    if service(admin) != [["enabled", None]]:
-        cluster.playbook(RESUME, "--limit", HOST)
+    return str(made["id"])
 
 
 def test_a_request_that_is_not_clear_is_refused(cluster: Cluster) -> None:
@@ -105,11 +85,14 @@ def test_a_request_that_is_not_clear_is_refused(cluster: Cluster) -> None:
     assert "Run openstack_remove_compute without --limit" in said
 
 
-def test_a_drain_waits_for_a_server_and_ends_none(
-    cluster: Cluster, admin: Account, ada: Account, eve: Account, server: str, drained: str
-) -> None:
-    assert f"After 3 s there is still server {server} (train) of ada in the project physics" in drained.replace("3.0 s", "3 s")
-    assert "Nothing was ended" in drained
+def test_a_drain_waits_for_a_server_and_ends_none(cluster: Cluster, admin: Account, ada: Account, eve: Account, server: str) -> None:
+    wanted = {"openstack_drain_hosts": HOST, "openstack_drain_reason": "new fan", "openstack_drain_wait": 3}
+    said = words(cluster.playbook(DRAIN, "--check", variables=wanted))
+    assert f"server {server} (train) of ada in the project physics with the GPU 0000:0" in said
+    assert service(admin) == [["enabled", None]], "only a prediction"
+    said = words(cluster.playbook(DRAIN, variables=wanted, succeeds=False))
+    assert f"After 3 s there is still server {server} (train) of ada in the project physics" in said.replace("3.0 s", "3 s")
+    assert "Nothing was ended" in said
     assert service(admin) == [["disabled", "drained: new fan"]]
     assert ada.show(server)["status"] == "ACTIVE"
     late = eve.start("late", "a100")
@@ -119,8 +102,7 @@ def test_a_drain_waits_for_a_server_and_ends_none(
     assert f"{HOST} was drained before: new fan" in said and service(admin) == [["disabled", "drained: new fan"]]
 
 
-@pytest.mark.usefixtures("drained")
-def test_a_host_is_given_back_with_all_its_gpus_only(cluster: Cluster, admin: Account, eve: Account) -> None:
+def test_a_host_is_given_back_with_all_its_gpus_only(cluster: Cluster, admin: Account, eve: Account, server: str) -> None:
     cluster.out(HOST, f"mv {DEVICE} /root/lost-device")
     try:
         said = words(cluster.playbook(RESUME, "--limit", HOST, succeeds=False))
@@ -144,64 +126,23 @@ def test_a_host_is_given_back_with_all_its_gpus_only(cluster: Cluster, admin: Ac
     assert other["status"] == "ACTIVE", other
 
 
-def test_what_another_one_disabled_is_left(cluster: Cluster, admin: Account) -> None:
-    disable(admin, "memory is replaced")
+@pytest.mark.parametrize(
+    ("reason", "drained", "left"),
+    [
+        ("memory is replaced", "was disabled by an administrator (memory is replaced)", "no run of openstack_drain did that"),
+        ("gpu_hold: test", "is held by the role gpu_hold", "the role gpu_hold holds it"),
+    ],
+)
+def test_what_another_one_disabled_is_left(cluster: Cluster, admin: Account, reason: str, drained: str, left: str) -> None:
+    disable(admin, reason)
     try:
         said = words(cluster.playbook(DRAIN, "--limit", HOST, variables={"openstack_drain_reason": "x"}))
-        assert "was disabled by an administrator (memory is replaced)" in said
+        assert drained in said
         said = words(cluster.playbook(RESUME, "--limit", HOST, succeeds=False))
-        assert "no run of openstack_drain did that" in said
-        assert service(admin) == [["disabled", "memory is replaced"]]
+        assert left in said
+        assert service(admin) == [["disabled", reason]]
     finally:
         disable(admin, "")
-
-
-def test_a_drain_and_a_hold_are_kept_beside_each_other(cluster: Cluster, admin: Account, tmp_path: Path) -> None:
-    """Whoever came first, and whoever gives the host back first. The hold is the module's alone: the role would wait for the server."""
-    for state in ("held", "released"):
-        module = {"cloud": "deephdc-admin", "name": HOST, "state": state, "reason": "gpu_hold: test", "servers": "none"}
-        task = {"deephdc.accelerators.openstack_compute_hold": module}
-        (tmp_path / f"{state}.json").write_text(json.dumps([{"hosts": "ctl", "gather_facts": False, "tasks": [task]}]))
-    drain = {"openstack_drain_reason": "x"}
-    try:
-        cluster.playbook(str(tmp_path / "held.json"))
-        cluster.playbook(DRAIN, "--limit", HOST, variables=drain)
-        assert service(admin) == [["disabled", "gpu_hold: test + drained: x"]]
-        cluster.playbook(str(tmp_path / "released.json"))
-        assert service(admin) == [["disabled", "drained: x"]]
-        cluster.playbook(str(tmp_path / "held.json"))
-        assert service(admin) == [["disabled", "drained: x + gpu_hold: test"]]
-        said = words(cluster.playbook(RESUME, "--limit", HOST, succeeds=False))
-        assert "the role gpu_hold holds it (gpu_hold: test)" in said and service(admin) == [["disabled", "gpu_hold: test"]]
-        cluster.playbook(str(tmp_path / "released.json"))
-        assert service(admin) == [["enabled", None]]
-    finally:
-        if service(admin) != [["enabled", None]]:
-            disable(admin, "")
-
-
-@pytest.mark.parametrize("call", ["rescue", "suspend"])
-def test_what_the_driver_can_not_do_is_refused_and_leaves_the_server(ada: Account, server: str, call: str) -> None:
-    answer = ada.ask(f"answer = cloud.compute.post('/servers/' + {server!r} + '/action', json={{{call!r}: None}}).status_code")
-    assert answer == 403 and ada.show(server)["status"] == "ACTIVE"
-
-
-def test_a_compute_host_that_the_inventory_lacks_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    inventory = yaml.safe_load((cluster.inventory / "hosts.yml").read_text())
-
-    def lose(group: dict[str, Any]) -> None:
-        (group.get("hosts") or {}).pop(HOST, None)
-        for child in (group.get("children") or {}).values():
-            lose(child or {})
-
-    lose(inventory["all"])
-    path = tmp_path / "hosts.yml"
-    path.write_text(yaml.safe_dump(inventory))
-    before = cluster.out("ctl", f"cat {RECORD}")
-    for more in ((), ("--check",)):
-        said = cluster.playbook(PLAYBOOK, *more, inventories=(str(path),), succeeds=False)
-        assert f"{HOST} is a compute host of the cloud, but it is not in openstack_lxd_hosts" in words(said) and changed(said) == []
-    assert cluster.out("ctl", f"cat {RECORD}") == before
 
 
 def test_a_host_with_a_stopped_server_does_not_leave(cluster: Cluster, admin: Account, ada: Account, server: str) -> None:
@@ -217,9 +158,7 @@ def test_a_host_with_a_stopped_server_does_not_leave(cluster: Cluster, admin: Ac
     assert "named in openstack_remove_dead, but it answers" in said
 
 
-def test_a_removal_that_was_killed_is_completed_and_the_host_can_join_again(
-    cluster: Cluster, admin: Account, ada: Account, server: str
-) -> None:
+def test_a_removal_that_was_killed_is_completed(cluster: Cluster, admin: Account, ada: Account, server: str) -> None:
     seed = int(os.environ.get("KILL_SEED") or random.randrange(10**6))
     print(f"KILL_SEED={seed}")
     wanted = {"openstack_remove_hosts": HOST, "openstack_remove_end_servers_on": HOST}
@@ -241,18 +180,16 @@ def test_a_removal_that_was_killed_is_completed_and_the_host_can_join_again(
     assert cluster.out(HOST, "lxc storage list --format csv | wc -l") == "1"
     assert changed(cluster.playbook(REMOVE, variables={"openstack_remove_hosts": HOST})) == []
 
+
+def test_a_host_that_left_can_join_again(cluster: Cluster, admin: Account, ada: Account) -> None:
     cluster.playbook(PLAYBOOK)
     assert known(admin)["services"] == [HOST] and service(admin) == [["enabled", None]]
     assert HOST in cluster.out("ctl", f"cat {RECORD}")
-    made = ada.start("joined", "a100")
-    ada.remove(made["id"])
+    made = ada.start("again", "a100")
     assert made["status"] == "ACTIVE", made
 
 
 def test_a_dead_host_leaves_when_a_person_says_so(cluster: Cluster, admin: Account, ada: Account) -> None:
-    assert ada.ask(REMOVED) == []
-    made = ada.start("again", "a100")
-    assert made["status"] == "ACTIVE", made
     name = f"{cluster.label}-{HOST}"
     subprocess.run(["docker", "kill", name], check=True, stdout=subprocess.DEVNULL, timeout=60)
     try:

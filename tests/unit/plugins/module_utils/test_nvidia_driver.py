@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import choice as driver
-from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import fabric
 
 BOOKWORM = {
     "nvidia-kernel-dkms": ["535.309.01-0+deb12u1", "535.261.03-1"],
@@ -43,7 +42,6 @@ FACTS = {
     "nouveau": False,
     "loaded": "",
     "nvswitches": 0,
-    "nvlink_managers": 0,
     "run_file": False,
 }
 SETTINGS = {"source": "distribution", "branch": "", "modules": "auto", "upgrade": False, "image": False}
@@ -124,7 +122,7 @@ def test_version_and_modules_from_the_repository(gpus, settings, version, module
         ([gpu(vendor="amd")], {}, {}, "no NVIDIA GPU was found"),
         (None, {}, {"secure_boot": True}, "mokutil --import"),
         (None, {}, {"run_file": True}, "nvidia-uninstall"),
-        (None, {}, {"nvswitches": 6}, "6 NVSwitch bridges and need nvidia-fabricmanager 535.309.01, which the source"),
+        (None, {}, {"nvswitches": 6}, "NVSwitch bridges need nvidia-fabricmanager 535.309.01"),
         (
             None,
             {},
@@ -184,32 +182,6 @@ def test_a_driver_that_apt_does_not_have_any_more_is_kept():
 def test_the_fabric_manager_has_the_version_of_the_driver():
     plan = planned(settings={"source": "repository", "branch": "580"}, available=REPOSITORY, nvswitches=4)
     assert plan["fabric"] and "nvidia-fabricmanager=580.65.06-1" in plan["packages"]
-
-
-def test_two_gpus_that_no_driver_serves_together_are_one_sentence():
-    for branch in ("", "580"):
-        (error,) = planned([gpu("1db4"), gpu("2901")], settings={"source": "repository", "branch": branch}, available=REPOSITORY)["errors"]
-        assert "no driver serves both of two GPUs" in error and "with proprietary modules and" in error and "take one of them out" in error
-
-
-def test_boards_whose_switches_are_no_bridges_need_the_subnet_manager_too():
-    settings = {"source": "repository", "branch": "580"}
-    found = planned(settings=settings, available={**REPOSITORY, "nvlsm": ["2025.06.11-1", "2025.03.1-1"]}, nvlink_managers=4)
-    assert found["fabric"] and found["subnet_manager"]
-    assert {"nvidia-fabricmanager=580.65.06-1", "nvlsm=2025.06.11-1"} <= set(found["packages"])
-    (error,) = planned(settings=settings, available=REPOSITORY, nvlink_managers=4)["errors"]
-    assert "NVLink switches (4 functions manage them) and need nvlsm, which the source repository does not have" in error
-
-
-def test_switches_are_found_by_what_their_functions_say(simulate):
-    root = simulate({"type": "b200"})
-    assert not fabric.is_there(str(root))
-    for number in range(4):
-        name = f"0000:c{number}:00.0"
-        root.write(root.device(name, "vendor"), "0x15b3\n")
-        root.write(root.device(name, "class"), "0x020700\n")
-        root.write(root.device(name, "vpd"), b"\x82\x10\x00ConnectX\x90" + (b"V1 SW_MNG" if number else b"V1 other"))
-    assert (fabric.bridges(str(root)), fabric.managers(str(root)), fabric.is_there(str(root))) == (0, 3, True)
 
 
 def test_only_what_was_not_there_is_remembered():

@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import front_certificate
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 
 NAMES = ["front.site.test", "hub.site.test"]
 
@@ -88,36 +84,3 @@ def test_a_key_of_another_certificate_is_refused_and_not_told(run, pair, tmp_pat
 def test_an_absent_file_is_told(run, pair):
     result = run(front_certificate, names=NAMES, certificate="/nowhere/front.pem", key=pair["key"])
     assert result["msg"] == "this host has no certificate /nowhere/front.pem"
-
-
-@pytest.mark.parametrize(
-    ("names", "addresses", "authority", "said"),
-    [
-        (NAMES, [], "own", ""),
-        (["other.site.test"], [], "own", "the certificate lacks the name other.site.test"),
-        ([], ["192.0.2.10"], "own", "would refuse the certificate as that of 192.0.2.10"),
-        (NAMES, [], "other", "clients that trust the site's authority would refuse the certificate"),
-        (NAMES, [], "nowhere", "this host has no file of authorities"),
-    ],
-)
-def test_what_clients_would_refuse_is_refused(run, pair, tmp_path, names, addresses, authority, said):
-    run(front_certificate, own_ca_directory=str(tmp_path / "other"), names=NAMES)
-    result = run(front_certificate, names=names, addresses=addresses, authority=str(tmp_path / authority / "ca.pem"), **pair)
-    assert (said in result["msg"]) if said else result["missing"] == []
-
-
-def test_an_authority_as_text_and_one_behind_another(run, pair, tmp_path):
-    text = (tmp_path / "own/ca.pem").read_text()
-    assert "msg" not in run(front_certificate, names=NAMES, authority=text, **pair)
-
-
-def test_what_has_expired_is_refused(run, pair, tmp_path):
-    authority, key = (tmp_path / f"own/ca.{one}" for one in ("pem", "key"))
-    signer = serialization.load_pem_private_key(key.read_bytes(), None)
-    issuer = x509.load_pem_x509_certificate(authority.read_bytes()).subject
-    own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")])
-    day = datetime(2020, 1, 1, tzinfo=timezone.utc)
-    made = x509.CertificateBuilder(issuer, own, signer.public_key(), 1, day, day + timedelta(days=1)).sign(signer, hashes.SHA256())
-    text = made.public_bytes(serialization.Encoding.PEM).decode()
-    result = run(front_certificate, names=["old"], certificate=text, key=str(key), authority=str(authority))
-    assert "certificate has expired" in result["msg"]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import errno
 import getpass
 import io
 import json
@@ -72,18 +71,6 @@ def test_data_of_zookeeper_come_back_on_an_empty_host(run, fake, tmp_path, data)
     assert "systemctl stop zookeeper.service" in fake.calls()
 
 
-def test_no_link_of_the_service_leads_elsewhere(run, fake, tmp_path, data) -> None:
-    """The directory is ZooKeeper's own, and root restores."""
-    saved(run, tmp_path, zookeeper=str(data))
-    victim = tmp_path / "victim"
-    victim.write_text("of root", encoding="utf-8")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / f"{mesos_restore.NOTE}.new").symlink_to(victim)
-    (tmp_path / "empty/version-2.restoring").symlink_to(tmp_path)
-    assert "msg" not in restored(run, fake, tmp_path, "empty") or not victim.is_symlink()
-    assert victim.read_text(encoding="utf-8") == "of root" and not list(tmp_path.glob("snapshot*"))
-
-
 def test_data_that_are_there_stay_unless_a_person_says_so(run, fake, tmp_path, data) -> None:
     saved(run, tmp_path, zookeeper=str(data))
     result = restored(run, fake, tmp_path, "zookeeper")
@@ -91,23 +78,6 @@ def test_data_that_are_there_stay_unless_a_person_says_so(run, fake, tmp_path, d
     result = restored(run, fake, tmp_path, "zookeeper", overwrite=True)
     kept = pathlib.Path(result["kept"])
     assert (kept / "snapshot.0").read_bytes() == b"old" + backup.END and not (data / "version-2/snapshot.0").exists()
-
-
-def test_data_that_can_not_be_looked_at_are_not_absent(run, fake, tmp_path, data, monkeypatch) -> None:
-    """A disk that fails: data that can't be looked at are not those of a killed call."""
-    saved(run, tmp_path, zookeeper=str(data))
-    look = mesos_restore.os.lstat
-
-    def failing(path, **options):
-        if str(path).endswith("version-2"):
-            raise OSError(errno.EIO, "Input/output error", str(path))
-        return look(path, **options)
-
-    monkeypatch.setattr(mesos_restore.os, "lstat", failing)
-    result = restored(run, fake, tmp_path, "zookeeper", overwrite=True)
-    monkeypatch.undo()
-    assert result["msg"].startswith("Nothing was restored:") and "Input/output error" in result["msg"]
-    assert (data / "version-2").is_dir()
 
 
 def test_a_killed_restore_is_completed(run, fake, tmp_path, data) -> None:

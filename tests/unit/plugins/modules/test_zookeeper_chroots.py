@@ -119,9 +119,7 @@ def test_a_folder_that_is_open_is_closed(bring, server):
 
 def test_a_folder_of_another_account_is_refused(bring, server):
     server.nodes["/marathon"] = [Acl(OPEN, Identity("digest", "stranger:x"))]
-    said = bring()["msg"]
-    assert said.startswith("ZooKeeper's /marathon belongs to another account, or has a former secret: give that account and secret back")
-    assert "Remove nothing" in said
+    assert bring()["msg"].startswith("ZooKeeper's /marathon belongs to another account, or has a former secret")
 
 
 def test_servers_without_a_majority_are_one_sentence(bring, server):
