@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import pathlib
+import sys
 import typing as t
 
 import hypothesis
@@ -89,3 +92,29 @@ def nvidia_smi(commands: t.Callable[[str, str], pathlib.Path]) -> t.Callable[...
         commands("nvidia-smi", f'if [ "$*" = "-L" ]; then exec cat "{lists}"; fi\ncat "{file}"\necho "{said}"\nexit {rc}')
 
     return install
+
+
+if os.environ.get("UNITS_READ"):  # set by scripts/checks.py when all tests run
+    opened: set[str] = set()
+    sys.addaudithook(lambda event, words: opened.add(str(words[0])) if event == "open" else None)
+
+    @pytest.fixture(autouse=True)
+    def reads_what_it_names(request: pytest.FixtureRequest) -> t.Iterator[None]:
+        """A run of few tests leaves out those that can't reach a change (scripts/narrow.py), so they must name what they read."""
+        narrow()
+        opened.clear()
+        yield
+        read = sorted(opened)
+        root = str(request.config.rootpath)
+        names = {os.path.relpath(os.path.realpath(name), root) for name in read if name.startswith("/")}
+        # Hypothesis reads all modules that are loaded, such as those of narrow() itself.
+        names = {name for name in names if not name.startswith("scripts/")}
+        missing = narrow().unnamed(str(request.path.relative_to(root)), names)
+        assert not missing, f"this file of tests reads {', '.join(missing)}, and names it nowhere: scripts/narrow.py would leave it out"
+
+    @functools.cache
+    def narrow() -> t.Any:
+        from narrow import Narrow
+        from plan import Plan
+
+        return Narrow(Plan(pathlib.Path(__file__).parents[2]))

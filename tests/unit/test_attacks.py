@@ -16,6 +16,8 @@ import hostile
 import run
 from wire import Reply, complete
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("tests/attacks",)
 ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
 HOSTILE = ATTACKS / "hostile"
 DOORS = yaml.safe_load((ATTACKS / "fronts.yml").read_text(encoding="utf-8"))["front"]["doors"]

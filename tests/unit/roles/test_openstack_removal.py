@@ -9,6 +9,8 @@ from pathlib import Path
 
 import yaml
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("roles/nova_lxd", "roles/openstack_linuxbridge", "roles/openstack_operations")
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 OURS = [ROLES / name for name in ("nova_lxd", "openstack_linuxbridge")]
 # A path as a value of a task, or of a variable of the role.

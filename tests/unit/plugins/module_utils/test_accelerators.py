@@ -11,6 +11,9 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import a
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import PROBLEMS, compute_gpu_addresses, gather, kind_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import CATALOGUE
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("tests/data/nvidia_smi",)
+
 KEYS = [
     "kind", "index", "pci_address", "class", "vendor_id", "device_id", "subsystem_id", "vendor", "model", "type", "memory_mib", "uuid",
     "serial", "driver", "driver_version", "library_version", "device_files", "numa_node", "local_cpus", "pcie", "iommu_group",

@@ -13,6 +13,9 @@ import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 from ansible_collections.deephdc.accelerators.plugins.modules import nvidia_mig
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("tests/stand_ins/nvidia-smi-mig",)
+
 STAND_IN = pathlib.Path(__file__).parents[3] / "stand_ins/nvidia-smi-mig"
 FIRST, SECOND = "00000000:01:00.0", "00000000:02:00.0"
 IDLE = {"current": "Disabled", "pending": "Disabled", "persistence": "Disabled", "instances": [], "processes": [], "resets": True}

@@ -17,6 +17,9 @@ import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access, manager, settings
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils.kubernetes_examples import site
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("*",)
+
 IAM = {"name": "iam", "url": "https://iam.example.org", "audiences": ["kubernetes"]}
 EGI = {"name": "egi", "url": "https://egi.example.org/oidc", "audiences": ["kubernetes"]}
 WHERE = "kubernetes_cluster_issuers: iam"

@@ -11,6 +11,8 @@ import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import manager, settings
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils.kubernetes_examples import GROUPS, HostVars, host, hosts, site
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("plugins/filter/kubernetes_plan.yml", "plugins/filter/kubernetes_inventory_errors.yml")
 OBJECT = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "network"}}
 
 FORMS = "write exclusive, shard:N with N pods per GPU in turns, such as shard:4, or mps:N"

@@ -25,6 +25,9 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.sl
 from hypothesis import given
 from hypothesis import strategies as st
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("roles/slurm_database", "roles/slurm_rest")
+
 
 def plan(nodes, recorded=None, groups=None, **changes):
     return slurm_plan.plan(cluster(**changes), nodes, groups or inventory_groups(nodes), recorded or {})

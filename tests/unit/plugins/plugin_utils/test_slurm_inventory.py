@@ -11,6 +11,9 @@ import pytest
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import inventory as slurm_inventory
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("roles/slurm_cluster/vars", "roles/slurm_controller/defaults")
+
 KEY = base64.b64encode(bytes(128)).decode()
 GROUPS = {"slurm_controllers": ["head"], "slurm_databases": ["head"], "slurm_nodes": ["gpu1", "gpu2"], "slurm_logins": ["login"]}
 HOSTS = ["head", "gpu1", "gpu2", "login"]
