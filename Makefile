@@ -1,7 +1,7 @@
 # Each target is one script; `make help` lists them. Needs only Python 3.11 or newer and git, and root where the
 # distribution's packages are missing.
 .DEFAULT_GOAL := help
-.PHONY: help demo down test due lint golden units sanity bench docs pictures release clean
+.PHONY: help demo down test due clock record lint golden units sanity bench docs pictures release clean
 toolchain := @scripts/toolchain &&
 started := $(shell date +%s)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -15,13 +15,16 @@ demo: ## Deploy a SLURM cluster with simulated GPUs in containers, and run a use
 down: ## Remove what the demo made
 	@scripts/down
 
-test: ## All tests; NAME=slurm or NAME=slurm/test_06_jobs.py: some (RELEASE=trixie: on one release); BUDGET=75: what is due, then what is stale, in so many minutes
+test: ## All tests; NAME=slurm or NAME=slurm/test_06_jobs.py: some (RELEASE=trixie: on one release); NAME=red, owed or stale: those; BUDGET=75: what CI runs, in so many minutes
 	$(toolchain) STARTED=$(started) scripts/test $(if $(BUDGET),--budget $(BUDGET)) $(or $(NAME),$(SCENARIO)) $(RELEASE)
 
-due: ## Which tests your change makes due, and what they take; FILE="path ...": for a change of these files
+due: ## Which tests are red, owed, due by your change, and stale, and what they take; FILE="path ...": for a change of these files
 	$(toolchain) scripts/due $(FILE)
 
-record: ## Write what passed on this machine into tests/passed.json, once for a submission
+clock: ## Run what is red, owed and stale beside your work, until it is stopped; BUDGET=60: for so many minutes
+	@scripts/clock $(BUDGET)
+
+record: ## Write what this machine knows into tests/passed.json, once for a delivery
 	$(toolchain) scripts/test --record
 
 lint: ## Linters, type check and unit tests: what needs no other host

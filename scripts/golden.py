@@ -12,6 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from memory import remembered
+from words import blob_of
+
+READ = ("plugins", "roles", "playbooks", "inventories", "extensions/molecule", "tests/golden", "tosca")
 SHOWN = re.compile(r"plugins/.*\.py|roles/\w+/templates/.*\.j2")
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
@@ -36,18 +40,18 @@ def without_effect(root: Path, commit: str, names: set[str]) -> set[str]:
     asked = [f"{name}:{line}" for name, numbers in lines.items() for line in numbers]
     if not asked or subprocess.run([*git, "tests/golden"], cwd=root, check=True, stdout=subprocess.PIPE).stdout:
         return set()
-    memory = root / ".cache/golden.json"
-    key = hashlib.sha256(json.dumps(run).encode()).hexdigest()
-    known = json.loads(memory.read_text()) if memory.exists() else {}
-    if known.get("key") != key:
+    # All that the golden run reads decides, not the changed files alone.
+    tree = subprocess.run([*git[:1], "ls-files", "-z", "--", *READ], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+    blobs = [f"{name} {blob_of(root / name)}" for name in tree.split("\0") if name and (root / name).is_file()]
+    key = hashlib.sha256(json.dumps([run, blobs]).encode()).hexdigest()
+
+    def good() -> list[str]:
         python, folder = sys.executable, root / "tests/golden"
         done = subprocess.run([python, folder / "executed.py", *asked], cwd=root, stdout=subprocess.PIPE, text=True, check=False)
         same = subprocess.run([python, folder / "render.py", "--check"], cwd=root, stdout=subprocess.DEVNULL, check=False).returncode == 0
         missed = {line.rpartition(":")[0] for line in done.stdout.splitlines() if line.endswith(" is not executed")}
-        good = (
-            [name for name, numbers in lines.items() if numbers and name not in missed] if same and (done.returncode == 0 or missed) else []
-        )
-        known = {"key": key, "good": good}
-        memory.parent.mkdir(exist_ok=True)
-        memory.write_text(json.dumps(known))
-    return set(known["good"])
+        if not same or (done.returncode != 0 and not missed):
+            return []
+        return [name for name, numbers in lines.items() if numbers and name not in missed]
+
+    return set(remembered(f"golden {key}", good))

@@ -9,6 +9,7 @@ What people read alone (words.py) does not count.
 from __future__ import annotations
 
 import ast
+import fnmatch
 import os
 import re
 import subprocess
@@ -16,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from words import content, is_python
+from memory import remembered
+from words import blob_of, content, is_python, version
 
 # What every cluster uses. It is not searched for names: these files list others that they are not about.
 SHARED = re.compile(
@@ -36,6 +38,9 @@ TOO_WIDE = re.compile(r"extensions/molecule|plugins/\w+|tests/(?:stand_ins|unit|
 COLLECTION = "ansible_collections.deephdc.accelerators"
 COLLECTION_NAME = re.compile(r"deephdc\.accelerators\.(\w+)")
 PLAYBOOKS = re.compile(r'"tosca_site_playbooks": ?"?(.*?)"?[,}]')
+# What is only read, and runs nothing that it names.
+DATA = r"roles/\w+/meta/.*|.*\.md|scripts/.*"
+GLOB = re.compile(r"glob\(f?['\"]([^'\"]*/[^'\"]*)['\"]")
 PATH = re.compile(r"[\w.-]*(?:/[\w.-]+)+|[\w-]+\.(?:ya?ml|py|mjs|sh)\b")
 
 
@@ -58,12 +63,31 @@ def imported(python: ast.AST) -> Iterator[str]:
             yield from (name.removeprefix(f"{COLLECTION}.").strip(".").replace(".", "/") for name in names)
 
 
-class Tree:
-    """The code of a working tree."""
+OWN_VERSION = blob_of(Path(__file__))
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.files = [name for name in listed(root) if not NO_CODE.fullmatch(name)]
+
+def mentions(name: str, raw: str) -> dict[str, list[str]]:
+    """Return what in a file may be the name of another one."""
+    text = content(name, raw)
+    try:
+        imports = list(imported(ast.parse(raw, filename=name))) if is_python(name, raw) else []
+    except SyntaxError:  # data of a test
+        imports = []
+    return {
+        "imports": imports,
+        "names": COLLECTION_NAME.findall(text),
+        "paths": sorted(set(PATH.findall(text))),
+        "globs": [re.sub("{.*?}", "*", word) for word in GLOB.findall(text)],
+        "playbooks": PLAYBOOKS.findall(text) if name.startswith("tosca/artifacts/") else [],
+    }
+
+
+class Tree:
+    """The code of a working tree, or all files."""
+
+    def __init__(self, root: Path, everything: bool = False) -> None:
+        self.root, self.everything, self.shared = root, everything, re.compile(DATA) if everything else SHARED
+        self.files = [name for name in listed(root) if everything or not NO_CODE.fullmatch(name)]
         self._known = set(self.files)
         self._named: dict[str, set[str]] = {}
         self._below: dict[str, list[str]] = {}
@@ -102,36 +126,38 @@ class Tree:
         return found
 
     def named_by(self, name: str) -> set[str]:
-        """The files that a file names."""
+        """Return the files that a file names."""
         if name not in self._named:
-            self._named[name] = set() if SHARED.fullmatch(name) else set(self._find_named(name))
+            self._named[name] = set() if self.shared.fullmatch(name) else set(self._find_named(name))
         return self._named[name]
 
     def _find_named(self, name: str) -> Iterator[str]:
-        raw, folder = self.text(name), PurePosixPath(name).parent
-        text = content(name, raw)
-        if is_python(name, raw):
-            for word in imported(ast.parse(raw, filename=name)):
-                paths = (os.path.normpath(f"{place}/{word}.py") for place in (".", folder, folder.parent, "scripts"))
-                yield from (file for file in paths if file in self._known)
-        for word in COLLECTION_NAME.findall(text):
+        folder = PurePosixPath(name).parent
+        key = f"mentions {version()} {OWN_VERSION} {name} {blob_of(self.root / name)}"
+        found = remembered(key, lambda: mentions(name, self.text(name)))
+        for word in found["imports"]:
+            paths = (os.path.normpath(f"{place}/{word}.py") for place in (".", folder, folder.parent, "scripts"))
+            yield from (file for file in paths if file in self._known)
+        for word in found["names"]:
             yield from self._of_the_collection.get(word, ())
-        for word in PATH.findall(text):
+        for word in found["paths"]:
             parts = [part for part in word.split("/") if part not in ("", ".", "..")]
             yield from self.at(os.path.normpath(folder / word.lstrip("/")))
             for begin in range(len(parts)):  # what comes before may be a variable
                 yield from self.at("/".join(parts[begin:]))
+        for pattern in found["globs"] if self.everything else ():
+            yield from fnmatch.filter(self.files, f"*/{pattern}")
         # What a program of several files is made of; an artifact has the names of playbooks alone.
         if name.startswith("tests/stand_ins/") and str(folder) != "tests/stand_ins":
             yield from self.below(str(folder))
-        for value in PLAYBOOKS.findall(text) if name.startswith("tosca/artifacts/") else ():
+        for value in found["playbooks"]:
             yield from (file for word in re.findall(r"\w+", value) for file in self.at(f"playbooks/{word}.yml"))
         if name.startswith("extensions/molecule/") and name.endswith("/converge.yml"):
             yield from self.below(f"{folder}/inventory")
 
     def reached(self, seeds: Iterable[str]) -> set[str]:
-        """The seeds, what they name, and what every cluster uses."""
-        left, found = list(seeds), {name for name in self.files if SHARED.fullmatch(name)}
+        """Return the seeds, what they name, and what every cluster uses."""
+        left, found = list(seeds), set() if self.everything else {name for name in self.files if self.shared.fullmatch(name)}
         while left:
             name = left.pop()
             if name not in found:

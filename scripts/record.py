@@ -1,9 +1,9 @@
-"""When each test passed last, with which commit, and what it took.
+"""When each test and check passed and failed last, and what it took.
 
-That is in tests/passed.json, and this machine knows more beside it.
+That is in tests/passed.json, and this machine knows more beside it. `made FOLDER` is the making of a cluster, `check TITLE` a check.
 
-The runner writes the machine's own file. `scripts/test --record` merges it into tests/passed.json, once for a submission.
-`landed` is a commit of which all that was due has passed, such as the newest one of the main branch.
+The runner writes the machine's own file. `scripts/test --record` merges it into tests/passed.json, once for a delivery.
+`landed` is the commit from which the work began: what differs from it is this change.
 """
 
 from __future__ import annotations
@@ -12,12 +12,18 @@ import fcntl
 import json
 import os
 import subprocess
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-NAME = "tests/passed.json"
-MACHINE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deephdc.accelerators/passed.json"
+NAME, FORMAT = "tests/passed.json", 2
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "deephdc.accelerators"
+MACHINE = CACHE / "tests.json"  # commits before format 2 read passed.json there
+RUNS = 10  # so many results are kept
 
 
 @cache
@@ -26,75 +32,132 @@ def is_ancestor(root: Path, commit: str, of: str) -> bool:
     return subprocess.run(words, cwd=root, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
+def today() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True)
-class Pass:
-    commit: str  # empty: it never passed by itself, what it takes is known from elsewhere
-    date: str  # ISO 8601, UTC
-    seconds: int
-    cpu_seconds: int
-    flaky: int = 0  # how often it passed at the second try alone
+class Entry:
+    """What is known of a test on a release.
+
+    Dates are ISO 8601 in UTC; times are those of the last pass, in seconds.
+    """
+
+    commit: str = ""  # of the last pass; empty: it never passed by itself, what it takes is known from elsewhere
+    date: str = ""
+    seconds: int = 0
+    cpu_seconds: int = 0
+    failed: str = ""  # the commit with which it failed last
+    failed_date: str = ""
+    last: str = ""  # the last results, newest at the end: p passed, f failed twice, s passed at the second try alone
+
+    @property
+    def is_red(self) -> bool:
+        return self.failed_date > self.date
+
+    @property
+    def flaky(self) -> int:
+        return self.last.count("s")
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Return what a file holds; nothing if it is missing, torn or no record."""
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        print(f"warning: the record {file} can't be read ({error}): more tests run", file=sys.stderr)
+        return {}
+    return values if isinstance(values, dict) and isinstance(values.get("passed"), dict) else {}
+
+
+def entry_of(value: object) -> Entry | None:
+    """Read the fields that are known here; None if one has a wrong type."""
+    values: dict[str, Any] = value if isinstance(value, dict) else {"commit": None}
+    known = {field.name: values[field.name] for field in fields(Entry) if field.name in values}
+    right = all(isinstance(one, int if name.endswith("seconds") else str) for name, one in known.items())
+    return Entry(**known) if right else None
 
 
 class Record:
-    """Passes by test and release; `made FOLDER` is the making of a cluster."""
+    """Entries by test and release."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.landed = root, ""
-        self.passes: dict[tuple[str, str], Pass] = {}
+        self.entries: dict[tuple[str, str], Entry] = {}
         for file in (root / NAME, MACHINE):
-            self._read(file)
+            values = read(file)
+            if file != MACHINE and isinstance(values.get("landed"), str):
+                self.landed = values["landed"]
+            for key, value in values.get("passed", {}).items():
+                name, _blank, release = key.rpartition(" ")
+                found = entry_of(value)
+                if found:
+                    self.entries[name, release] = self._merged(self.entries.get((name, release), Entry()), found)
 
-    def _read(self, file: Path) -> None:
-        try:
-            values = json.loads(file.read_text())
-        except FileNotFoundError:
-            return
-        self.landed = self.landed or values["landed"]
-        for key, value in values["passed"].items():
-            name, _blank, release = key.rpartition(" ")
-            found, known = Pass(**value), self.passes.get((name, release))
-            if (not found.commit or self.is_ours(found.commit)) and (known is None or known.date <= found.date):
-                self.passes[name, release] = found
+    def _merged(self, one: Entry, other: Entry) -> Entry:
+        """Return the newest pass and failure of two entries; this history's first."""
+        passed = max(one, other, key=lambda entry: (self.is_ours(entry.commit), entry.date, entry.cpu_seconds))
+        failed = max(one, other, key=lambda entry: (self.is_ours(entry.failed), entry.failed_date))
+        newest = max(one, other, key=lambda entry: max(entry.date, entry.failed_date))
+        times = (passed.commit, passed.date, passed.seconds, passed.cpu_seconds)
+        return Entry(*times, failed.failed, failed.failed_date, newest.last)
 
     def is_ours(self, commit: str, of: str = "HEAD") -> bool:
-        """Whether a commit is in the history of another one.
+        """Return whether a commit is in the history of another one.
 
         What is not says nothing about these files.
         """
         return bool(commit) and is_ancestor(self.root, commit, of)
 
-    def bases(self, name: str, release: str) -> list[str]:
-        """The commits with which this test is known to pass.
+    def entry(self, name: str, release: str) -> Entry:
+        """Return what is known in this history."""
+        found = self.entries.get((name, release), Entry())
+        passed = (found.commit, found.date) if self.is_ours(found.commit) else ("", "")
+        failed = (found.failed, found.failed_date) if self.is_ours(found.failed) else ("", "")
+        return Entry(*passed, found.seconds, found.cpu_seconds, *failed, found.last)
 
-        These are the commit that landed and the commit of the last pass. A test that never passed has [""].
-        """
-        passed = self.passes.get((name, release))
-        found = [self.landed] if self.is_ours(self.landed) else []
-        if passed and passed.commit and not (found and self.is_ours(passed.commit, self.landed)):
-            found.append(passed.commit)
-        return found or [""]
+    def base(self, name: str, release: str = "") -> str:
+        """Return the newest commit with which a check passed, or what landed."""
+        passed = self.entry(name, release).commit
+        landed = self.landed if self.is_ours(self.landed) else ""
+        return landed if not passed or (landed and self.is_ours(passed, landed)) else passed
 
     def cpu(self, name: str, release: str, unknown: int = 120) -> int:
-        """Processor seconds of the last pass, on another release if not on this one."""
-        others = [one for (test, _release), one in self.passes.items() if test == name]
-        known = self.passes.get((name, release)) or (others[0] if others else None)
+        """Return processor seconds of the last pass, if need be on another release."""
+        known = self._known(name, release)
         return known.cpu_seconds if known else unknown
 
-    def add(self, name: str, release: str, found: Pass) -> None:
-        """Note a pass, and leave what is known of other branches."""
-        self.passes[name, release] = found
+    def wall(self, name: str, release: str, unknown: int = 300) -> int:
+        known = self._known(name, release)
+        return known.seconds if known else unknown
+
+    def _known(self, name: str, release: str) -> Entry | None:
+        timed = {key: one for key, one in self.entries.items() if key[0] == name and (one.date or one.cpu_seconds)}
+        return timed.get((name, release)) or next(iter(timed.values()), None)
+
+    def add(self, name: str, release: str, change: Callable[[Entry], Entry]) -> None:
+        """Note a result in the machine's file, and leave what is known of other branches."""
+        self.entries[name, release] = new = change(self.entries.get((name, release), Entry()))
         MACHINE.parent.mkdir(parents=True, exist_ok=True)
-        with MACHINE.with_suffix(".lock").open("w") as lock:  # another run may end now, too
+        with MACHINE.with_name("record.lock").open("w") as lock:  # another run may end now, too
             fcntl.flock(lock, fcntl.LOCK_EX)
-            known = json.loads(MACHINE.read_text())["passed"] if MACHINE.exists() else {}
-            write(MACHINE, self.landed, known | {f"{name} {release}": asdict(found)})
+            values = read(MACHINE)
+            known = values.get("passed", {})
+            before = known.get(f"{name} {release}")
+            known[f"{name} {release}"] = (before if isinstance(before, dict) else {}) | asdict(new)
+            write(MACHINE, values | {"passed": known})
 
-    def write(self, file: Path) -> None:
-        write(file, self.landed, {f"{name} {release}": asdict(one) for (name, release), one in self.passes.items()})
+    def write(self, file: Path, is_gone: Callable[[str], bool]) -> None:
+        """Write what is known. An entry goes with its test."""
+        entries = {f"{name} {release}": asdict(one) for (name, release), one in self.entries.items() if not is_gone(name)}
+        write(file, {"format": FORMAT, "landed": self.landed, "passed": entries})
 
 
-def write(file: Path, landed: str, passed: dict[str, dict[str, object]]) -> None:
-    lines = [f' "{key}": {json.dumps(one)}' for key, one in sorted(passed.items())]
+def write(file: Path, values: dict[str, Any]) -> None:
+    first = json.dumps({"format": FORMAT, **{name: value for name, value in values.items() if name != "passed"}})
+    lines = [f' "{key}": {json.dumps(one)}' for key, one in sorted(values["passed"].items())]
     new = file.with_suffix(f".{os.getpid()}")
-    new.write_text(f'{{"landed": "{landed}", "passed": {{\n' + ",\n".join(lines) + "\n}}\n")
+    new.write_text(first[:-1] + ', "passed": {\n' + ",\n".join(lines) + "\n}}\n", encoding="utf-8")
     os.replace(new, file)

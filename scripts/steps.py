@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from archives import unanswered
 from usage import Containers, adopt_orphans, end_with_parent, seconds_of, variable_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".cache/logs"
 MARK = "TEST_STEP"  # variable that shows whose process an orphan is
 SECONDS_BETWEEN_REPORTS, SECONDS_BETWEEN_LOOKS, CLEANUP_SECONDS = 60, 3, 120
-NOT_YET = "failed, as it never passed"  # what was never green can't be broken by a change
+SECONDS_FOR_AN_ANSWER, WAITS = 60, 2  # between tries of what an archive of packages did not answer, and how often
+SECOND_TRY = "\n----- tried again -----\n"
 TAIL_LINES, SUMMARY_LINES, FAILED_TASKS, LONG_LINE = 30, 40, 8, 1000
 
 
@@ -33,7 +35,8 @@ class Step:
 
     ``after``: titles of steps that must have succeeded. ``lane``: steps of one lane run one at a time, as they share a cluster.
     ``reads``: which files it looks at, as a regular expression; empty: all.
-    ``optional``: may be left out when time is short. ``again``: from the log of a failure, the variables of a second try, or None.
+    ``narrow``: how it can look at changed files alone (narrow.py). ``blocks``: a failure fails the run.
+    ``optional``: of the clock, which begins when nothing else waits. ``again``: the variables of a second try, None for no such try.
     ``cleanup`` is run when the step had to be stopped. ``limit`` and ``expected`` are in seconds.
     """
 
@@ -42,9 +45,11 @@ class Step:
     after: tuple[str, ...] = ()
     lane: str = ""
     optional: bool = False
-    again: Callable[[str], Mapping[str, str] | None] = lambda log: None
+    blocks: bool = True
+    again: Mapping[str, str] | None = None
     cleanup: Sequence[str | os.PathLike[str]] = ()
     reads: str = ""
+    narrow: str = ""
     limit: float = 900
     expected: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
@@ -53,9 +58,13 @@ class Step:
     used_before: float = 0.0  # by its containers
     seconds: float = 0.0
     cpu: float = 0.0  # seconds, of processes and containers
-    state: str = "waiting"  # running, ok, failed, not run, no time, stopped, or what `ended` makes of a failure
+    state: str = "waiting"  # running, ok, failed, no answer, not run, no time, stopped, or what `ended` makes of these
     note: str = ""
     tries: int = 0
+    failures: int = 0
+    waits: int = 0  # for an archive of packages that did not answer
+    not_before: float = 0.0
+    try_started: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     code: int | None = None
 
@@ -65,9 +74,12 @@ class Step:
 
     def start(self, more: Mapping[str, str] | None = None) -> None:
         self.state, self.code, self.tries = "running", None, self.tries + 1
-        self.started = self.started or time.monotonic()
+        self.try_started = time.monotonic()
+        self.started = self.started or self.try_started
         LOGS.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab" if more is not None else "wb") as output:
+        with self.log.open("ab" if self.tries > 1 else "wb") as output:
+            output.write(SECOND_TRY.encode() if self.tries > 1 else b"")
+            output.flush()
             # A separate session: the whole tree of processes can be ended, and none of them asks at the terminal.
             self.process = subprocess.Popen(
                 self.command,
@@ -79,6 +91,9 @@ class Step:
                 start_new_session=True,
                 preexec_fn=lambda: end_with_parent(signal.SIGTERM),
             )
+
+    def last_try(self) -> str:
+        return self.log.read_text(errors="replace").rpartition(SECOND_TRY)[2]
 
     def tail(self) -> str:
         """Return the log's end; before it what Ansible and pytest say of what failed.
@@ -103,19 +118,28 @@ class Runner:
     """
 
     def __init__(
-        self, steps: Sequence[Step], at_once: int = 2, deadline: float | None = None, ended: Callable[[Step], None] = lambda step: None
+        self,
+        steps: Sequence[Step],
+        at_once: int = 2,
+        deadline: float | None = None,
+        rest: float = float("inf"),
+        checkout: str = "",
+        starting: Callable[[Step], None] = lambda step: None,
+        ended: Callable[[Step], None] = lambda step: None,
     ) -> None:
-        self.steps, self.at_once, self.deadline, self.ended = steps, at_once, deadline or float("inf"), ended
+        self.steps, self.at_once, self.deadline, self.rest = steps, at_once, deadline or float("inf"), rest
+        self.starting, self.ended = starting, ended
         self.by_title = {step.title: step for step in steps}
         self.by_pid: dict[int, Step | None] = {}
-        self.containers, self.looked, self.reported = Containers(), 0.0, time.monotonic()
+        self.containers, self.looked, self.reported = Containers(checkout), 0.0, time.monotonic()
+        self.clock_end: float | None = None  # when what is optional has to end
 
     @property
     def running(self) -> list[Step]:
         return [step for step in self.steps if step.state == "running"]
 
     def run(self) -> bool:
-        """Whether all steps succeeded; optional ones must not have failed."""
+        """Run them, and return whether all that must not fail succeeded."""
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(signum, self._interrupted)
         adopt_orphans()
@@ -124,16 +148,21 @@ class Runner:
             for step in self.running:
                 self._look_at(step)
             self._start_what_can()
-            if not self.running:
+            now = time.monotonic()
+            if not self.running and not any(step.state == "waiting" and now < step.not_before < self.end_of(step) for step in self.steps):
                 break
-            if time.monotonic() - self.reported >= SECONDS_BETWEEN_REPORTS:
-                self.reported = time.monotonic()
+            if now - self.reported >= SECONDS_BETWEEN_REPORTS:
+                self.reported = now
                 print("  running", " | ".join(f"{step.title}: {clock(step.seconds)}" for step in self.running), flush=True)
             time.sleep(0.2)
         for step in self.steps:
             if step.state == "waiting":
-                step.state = "not run" if self._hopeless(step) else "no time"
-        return all(step.state == "ok" or (step.optional and step.state not in ("failed", "stopped")) for step in self.steps)
+                step.state = "not run" if self._hopeless(step) else "no answer" if step.waits else "no time"
+        return all(step.state == "ok" or not step.blocks for step in self.steps)
+
+    def end_of(self, step: Step) -> float:
+        """Return when a step is stopped, in seconds of time.monotonic."""
+        return min(self.deadline, self.clock_end or float("inf")) if step.optional else self.deadline
 
     def _interrupted(self, signum: int, _frame: FrameType | None) -> None:
         for step in self.running:
@@ -167,23 +196,19 @@ class Runner:
     def _look_at(self, step: Step) -> None:
         now = time.monotonic()
         step.seconds = now - step.started
-        if step.code is not None:
-            variables = step.again(step.log.read_text(errors="replace")) if step.code and step.tries == 1 else None
-            if variables is not None:
-                print(f"again   {step.title} ({clock(step.seconds)}); the first try ended so:\n{step.tail()}", flush=True)
-                self._start(step, variables)
-                return
-            step.state = "ok" if step.code == 0 else "failed"
-        elif step.seconds > step.limit * step.tries:
+        if step.code is None and now - step.try_started > step.limit:
             self._stop(step)
             with step.log.open("a") as output:
                 output.write(f"\nended after its limit of {step.limit:.0f} s\n")
-            step.state = "failed"
-        elif now > self.deadline:
+            step.code = step.code or 1
+        if step.code is None and now > self.end_of(step):
             self._stop(step)
             step.state = "no time"
-        else:
+        elif step.code is None or (step.code and self._tries_again(step, now)):
             return
+        else:
+            late = step.failures == 1 and step.again is not None and now > self.end_of(step)  # for a second try
+            step.state = "ok" if step.code == 0 else "no answer" if not step.failures else "no time" if late else "failed"
         self.containers.look()
         step.cpu += self.containers.seconds.get(step.label, 0.0) - step.used_before if step.label else 0.0
         # What goes on without it, such as kept connections.
@@ -191,10 +216,29 @@ class Runner:
         for pid in [pid for pid, owner in self.by_pid.items() if owner is step]:
             step.cpu += seconds_of(pid)
             self.by_pid[pid] = None
-        word = {"ok": "ok     ", "no time": "stopped"}.get(step.state, "FAILED ")
         more = f", its last lines:\n{step.tail()}\n  whole log: {step.log.relative_to(ROOT)}" if step.state == "failed" else ""
-        print(f"{word} {step.title} ({clock(step.seconds)}){more}", flush=True)
         self.ended(step)
+        word = {"ok": "ok     ", "no time": "stopped", "failed": "FAILED "}.get(step.state, f"{step.state:<7}")
+        print(f"{word} {step.title} ({clock(step.seconds)}){more or (step.note and f': {step.note}')}", flush=True)
+
+    def _tries_again(self, step: Step, now: float) -> bool:
+        """Start a step that failed again, and return whether.
+
+        At once, or a minute later if an archive of packages did not answer.
+        """
+        silent = unanswered(step.last_try())
+        if not silent:
+            step.failures += 1
+        if silent and step.waits < WAITS and now < self.end_of(step):
+            step.waits, step.not_before, step.state = step.waits + 1, now + SECONDS_FOR_AN_ANSWER, "waiting"
+            print(f"wait    {step.title} ({clock(step.seconds)}); no answer: {silent}", flush=True)
+            return True
+        step.note = silent or step.note
+        if silent or step.again is None or step.failures > 1 or now > self.end_of(step):
+            return False
+        print(f"again   {step.title} ({clock(step.seconds)}); the first try ended so:\n{step.tail()}", flush=True)
+        self._start(step)
+        return True
 
     def _stop(self, step: Step) -> None:
         """End a step's processes, and remove what it made."""
@@ -212,37 +256,41 @@ class Runner:
                 environment = {**os.environ, **step.environment}
                 subprocess.run(step.cleanup, cwd=ROOT, env=environment, stdout=output, stderr=output, timeout=CLEANUP_SECONDS, check=False)
 
-    def _start(self, step: Step, more: Mapping[str, str] | None = None) -> None:
-        step.start(more)
+    def _start(self, step: Step) -> None:
+        step.start(step.again if step.failures else None)
         assert step.process is not None
         self.by_pid[step.process.pid] = step
 
     def _start_what_can(self) -> None:
         for step in self.steps:
             if len(self.running) < self.at_once and self._ready(step):
+                self.starting(step)
                 self.containers.look()
                 step.used_before = self.containers.seconds.get(step.label, 0.0)
                 self._start(step)
                 print(f"start   {step.title}", flush=True)
 
     def _ready(self, step: Step) -> bool:
-        if step.state != "waiting" or any(self.by_title[title].state != "ok" for title in step.after):
+        now = time.monotonic()
+        if step.state != "waiting" or now < step.not_before or any(self.by_title[title].state != "ok" for title in step.after):
             return False
         if step.lane and any(other.lane == step.lane for other in self.running):
             return False
         # An estimate is another machine's, so it refuses no test that must run: the deadline ends one that does not fit.
         if not step.optional:
-            return time.monotonic() < self.deadline
-        # What may be left out must not take the time of what must not.
-        must = sum(other.expected for other in self.steps if other.state == "waiting" and not other.optional)
-        return time.monotonic() + step.expected + must / self.at_once < self.deadline
+            return now < self.deadline
+        if self.clock_end is None:
+            if any(other.state == "waiting" and not other.optional and not self._hopeless(other) for other in self.steps):
+                return False
+            self.clock_end = now + self.rest
+        return now + step.expected < self.end_of(step)
 
     def _hopeless(self, step: Step) -> bool:
-        return any(self.by_title[title].state in ("failed", "not run", NOT_YET) for title in step.after)
+        return any(self.by_title[title].state not in ("ok", "waiting", "running") for title in step.after)
 
 
 def table(steps: Iterable[Step]) -> str:
-    """One line per step, and the count alone on the last line."""
+    """Return a line for each step, and the count alone on the last line."""
     steps = list(steps)
     width = max(len(step.title) for step in steps)
     rows = ["", f"{'':<{width}} {'wall':>10} {'processor':>10}"]
@@ -250,6 +298,7 @@ def table(steps: Iterable[Step]) -> str:
         times = f"{step.seconds:8.1f} s {step.cpu:8.1f} s" if step.process else " " * 21
         rows.append(f"{step.title:<{width}} {times}  {step.state}{': ' if step.note else ''}{step.note}")
     states = [step.state for step in steps]
-    left = len(steps) - states.count("ok") - states.count("failed")
-    count = f"{states.count('ok')} passed, {states.count('failed')} failed"
-    return "\n".join([*rows, "", f"{count}, {left} not run" if left else count])
+    counts = [f"{states.count('ok')} passed", f"{states.count('failed')} failed"]
+    counts += [f"{states.count(state)} {state}" for state in ("red", "owed") if state in states]
+    left = sum(state not in ("ok", "failed", "red", "owed") for state in states)
+    return "\n".join([*rows, "", ", ".join([*counts, *([f"{left} not run"] if left else [])])])

@@ -7,6 +7,7 @@ and, where no test on a real system quotes them, names of tasks and the sentence
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 import typing as t
@@ -14,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import yaml
+from memory import blob, remembered
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTANTS = ("DOCUMENTATION", "EXAMPLES", "RETURN", "OWNS", "LEAVES")
@@ -151,7 +153,7 @@ class Silent(ast.NodeTransformer):
 def python_alone(text: str) -> str:
     """Return a Python program without comments, layout, documentation and sentences."""
     first = text.split("\n", 1)[0] if text.startswith("#!") else ""
-    return f"{first}\n{ast.unparse(ast.fix_missing_locations(Silent().visit(ast.parse(text))))}"
+    return f"{first}\n{ast.dump(Silent().visit(ast.parse(text)))}"
 
 
 def content(name: str, text: str) -> str:
@@ -164,3 +166,18 @@ def content(name: str, text: str) -> str:
     except (ValueError, TypeError, SyntaxError, AttributeError, yaml.YAMLError):
         pass
     return text
+
+
+@cache
+def version() -> str:
+    """Return what else decides on a content: this program, and what tests quote."""
+    return hashlib.sha256(repr((Path(__file__).read_text(), sorted(quoted()))).encode()).hexdigest()[:16]
+
+
+def digest(name: str, of: str, text: t.Callable[[], str]) -> str:
+    """Return a digest of the content of a file, whose blob is called so."""
+    return str(remembered(f"words {version()} {name} {of}", lambda: hashlib.sha256(content(name, text()).encode()).hexdigest()[:16]))
+
+
+def blob_of(file: Path) -> str:
+    return blob(file.read_bytes())

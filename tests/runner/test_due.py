@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from checks import ansible_lint, compat, lint, quick_start, refusals
+from checks import TOOLS, by_clock, by_files, whole
 from golden import changed_lines
+from narrow import Narrow
 from owners import Test, all_tests, closeness, owners, problems
 from plan import Plan
 from reach import NO_CODE, listed
@@ -50,54 +51,111 @@ def test_the_closest_path_owns():
     ],
 )
 def test_smokes_of_a_file(path: str, smokes: set[str]):
-    due, _stale = PLAN.of_paths([path])
-    assert {run.test.cluster for run in due if run.test.is_smoke} == smokes
-    assert {release for run in due if run.test.name == "slurm/test_00_smoke.py" for release in [run.release]} in (
-        set(),
-        {"bookworm", "trixie"},
-    )
+    runs = PLAN.of_paths([path])
+    assert {run.test.cluster for run in runs if run.kind == "due" and run.test.is_smoke} == smokes
+    first = [(run.kind, run.release) for run in runs if run.test.name == "slurm/test_00_smoke.py" and run.kind != "stale"]
+    assert sorted(first) in ([], [("due", "trixie"), ("owed", "bookworm")]), "due on one release"
 
 
 def test_what_reaches_a_test_makes_it_stale_and_not_due():
-    due, stale = ({run.test.name for run in runs} for runs in PLAN.of_paths(["roles/slurm_node/tasks/main.yml"]))
+    runs = PLAN.of_paths(["roles/slurm_node/tasks/main.yml"])
+    due, stale = ({run.test.name for run in runs if run.kind == kind} for kind in ("due", "stale"))
     assert "tosca_xopera" in stale and "slurm_upgrade" in stale and not due & {"tosca_xopera", "oidc_proxy"}
 
 
-ANSIBLES = {f"ansible-core {version}: {part}" for version in ("2.16", "2.19", "2.21") for part in ("play", "sanity", "units")}
-ANSIBLES -= {"ansible-core 2.19: units"}
+OTHERS = {f"ansible-core {version}: {part}" for version in ("2.16", "2.19", "2.21") for part in ("play", "sanity", "units")}
+OTHERS -= {"ansible-core 2.19: units"}
+QUICK = {"ansible-lint", "unit tests", "refusals on the control node", "sanity", "TOSCA templates", "antsibull-docs", "Galaxy's importer"}
+QUICK |= {"tests of the runner"}
 
 
 @pytest.mark.parametrize(
     ("path", "titles"),
     [
         ("docs/slurm.md", {"unit tests"}),
-        ("tests/verify/slurm/test_06_jobs.py", {"tests of the runner"} | {one for one in ANSIBLES if "sanity" in one}),
-        (
-            "roles/kubernetes_node/tasks/main.yml",
-            {"ansible-lint", "unit tests", "tests of the runner", "refusals on the control node"},
-        ),
-        (
-            "roles/slurm_node/templates/slurmd.j2",
-            {"unit tests", "refusals on the control node", "README's quick start"} | {one for one in ANSIBLES if "play" in one},
-        ),
-        (
-            "plugins/plugin_utils/_kubernetes/queue.py",
-            {"unit tests", "tests of the runner", "refusals on the control node"} | {one for one in ANSIBLES if "play" not in one},
-        ),
-        ("requirements-dev.txt", {"ansible-lint", "unit tests", "refusals on the control node", "README's quick start"} | ANSIBLES),
+        ("tests/verify/slurm/test_06_jobs.py", {"sanity"}),
+        ("roles/kubernetes_node/tasks/main.yml", {"ansible-lint", "unit tests", "refusals on the control node", "Galaxy's importer"}),
+        ("roles/slurm_node/templates/slurmd.j2", {"unit tests", "refusals on the control node", "Galaxy's importer"}),
+        ("plugins/plugin_utils/_kubernetes/queue.py", QUICK - {"ansible-lint", "TOSCA templates", "tests of the runner"}),
         ("tests/golden/local/ctl/etc/slurm/slurm.conf", {"unit tests"}),
+        ("requirements-dev.txt", QUICK),
+        ("scripts/plan.py", QUICK),
     ],
 )
-def test_checks_of_what_changed(path: str, titles: set[str]):
-    steps = [one for one in (*lint(), *refusals(), *quick_start(), *compat()) if one.reads]
-    assert {one.title for one in steps if re.fullmatch(one.reads, path)} == titles
+def test_quick_checks_of_what_changed(path: str, titles: set[str]):
+    assert {one.title for one in by_files() if re.fullmatch(one.reads, path)} == titles
 
 
-def test_ansible_lint_looks_at_few_files_alone():
-    role = "roles/slurm_node/tasks/main.yml"
-    assert ansible_lint({role, "docs/slurm.md"}).command[-1] == role
-    for touched in ({role, "extensions/molecule/slurm/prepare.yml"}, {role, "roles/no/tasks/gone.yml"}, {".ansible-lint"}, set()):
-        assert ansible_lint(touched).command[-1] == "--nocolor"
+@pytest.mark.parametrize(
+    ("path", "titles"),
+    [
+        ("roles/slurm_node/templates/slurmd.j2", {"README's quick start", *(one for one in OTHERS if "play" in one)}),
+        ("plugins/plugin_utils/_kubernetes/queue.py", {one for one in OTHERS if "play" not in one}),
+        ("requirements-dev.txt", {"README's quick start", *OTHERS}),
+    ],
+)
+def test_checks_of_the_clock_for_what_changed(path: str, titles: set[str]):
+    found = {one.title for one in by_clock() if re.fullmatch(one.reads, path)}
+    assert {one for one in found if not one.endswith(", all")} == titles
+
+
+def test_everything_has_each_check_once():
+    titles = [one.title for one in whole()]
+    assert len(titles) == len(set(titles)) and {*OTHERS, "ansible-lint, all", "unit tests, all", "TOSCA templates"} <= set(titles)
+    assert not {"ansible-lint", "unit tests", "sanity"} & set(titles)
+
+
+def narrowed(title: str, *files: str) -> list[str] | None:
+    """The files that a check would look at; None if it would not run."""
+    narrow = Narrow(PLAN)
+    narrow.since = lambda commit, check: {name for name in files if re.fullmatch(check.reads, name)}  # type: ignore[method-assign]
+    check = narrow.narrowed(next(one for one in by_files() if one.title == title))
+    whole_command = next(one for one in by_files() if one.title == title).command
+    return None if check is None else [str(word) for word in check.command if word not in whole_command]
+
+
+def test_ansible_lint_looks_at_changed_roles_and_at_users_of_a_changed_module():
+    role, gone = "roles/slurm_node/tasks/main.yml", "roles/slurm_node/tasks/no_longer.yml"
+    assert narrowed("ansible-lint", role, gone, "docs/slurm.md") == ["roles/slurm_node"]
+    assert narrowed("ansible-lint", "playbooks/slurm.yml") == ["playbooks/slurm.yml"]
+    found = narrowed("ansible-lint", "plugins/modules/slurm_node_drain.py") or []
+    assert "roles/slurm_node" in found and not {"roles/mesos_agent", "roles/munge"} & set(found)
+    assert narrowed("ansible-lint", "docs/slurm.md") is None
+    assert narrowed("ansible-lint", role, ".ansible-lint") == [], "all"
+
+
+def test_sanity_gets_the_changed_files():
+    assert narrowed("sanity", "plugins/modules/gpu_facts.py", "plugins/modules/no_longer.py") == ["plugins/modules/gpu_facts.py"]
+    assert narrowed("sanity", "plugins/modules/no_longer.py", "tests/golden/local/ctl/etc/slurm/slurm.conf") is None
+
+
+def test_unit_tests_run_that_a_changed_file_can_reach():
+    found = narrowed("unit tests", "plugins/module_utils/_gpu/nvidia_smi.py") or []
+    assert {"tests/unit/plugins/modules/test_gpu_facts.py", "tests/unit/test_layers.py"} <= set(found)
+    assert "tests/unit/roles/slurm_gateway/test_service.py" not in found
+    found = narrowed("unit tests", "roles/slurm_gateway/files/gateway_jobs.py") or []
+    assert "tests/unit/roles/slurm_gateway/test_service.py" in found
+    assert len(narrowed("unit tests", "docs/slurm.md") or []) < 40
+    assert narrowed("unit tests", "pyproject.toml") == [], "all"
+
+
+def test_refusals_run_that_a_changed_file_can_reach():
+    assert narrowed("refusals on the control node", "roles/opennebula_host/tasks/main.yml") is not None
+
+
+def test_a_change_of_the_runner_is_a_change_of_the_tools():
+    for name in (
+        "scripts/plan.py",
+        "scripts/test",
+        "constraints.txt",
+        "requirements-dev.txt",
+        "pyproject.toml",
+        ".ansible-lint",
+        ".yamllint",
+    ):
+        assert re.fullmatch(TOOLS, name), name
+    for name in ("scripts/bench", "roles/munge/tasks/main.yml", "tests/runner/test_due.py"):
+        assert not re.fullmatch(TOOLS, name), name
 
 
 def test_a_path_that_git_does_not_know_is_refused():
