@@ -55,7 +55,8 @@ class Narrow:
         None: it has nothing to look at.
         """
         files = self.since(self.plan.record.base(f"check {check.title}"), check)
-        if files and check.narrow and not any(re.fullmatch(TOOLS, name) for name in files):
+        is_whole = any(re.fullmatch(TOOLS, name) for name in files) or self.has_lost_users(check, files)
+        if files and check.narrow and not is_whole:
             look = {"yaml": self.linted, "files": self.existing, "tests": self.tests}[check.narrow](check, files)
             if not look:
                 return None
@@ -63,10 +64,15 @@ class Narrow:
                 check.command = [*(check.command[:-1] if check.narrow == "tests" else check.command), *look]
         return check if files else None
 
+    def has_lost_users(self, check: Step, files: set[str]) -> bool:
+        """Return whether a file is gone whose users can't be found any more."""
+        below = {"tests": "", "yaml": "plugins/modules/"}.get(check.narrow)
+        return below is not None and any(name.startswith(below) and not (ROOT / name).exists() for name in files)
+
     def existing(self, _check: Step, files: set[str]) -> list[str]:
         return sorted(name for name in files if (ROOT / name).is_file() and not name.startswith("tests/golden/"))
 
-    def linted(self, check: Step, files: set[str]) -> list[str]:
+    def linted(self, _check: Step, files: set[str]) -> list[str]:
         """Return the roles and files that changed, and those that name a changed module."""
         modules = {name for name in files if name.startswith("plugins/modules/")}
         tasks = [name for name in self.tree.files if modules and re.match(r"(roles/\w+/(tasks|handlers)|playbooks)/", name)]

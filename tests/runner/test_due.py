@@ -122,6 +122,7 @@ def test_ansible_lint_looks_at_changed_roles_and_at_users_of_a_changed_module():
     assert "roles/slurm_node" in found and not {"roles/mesos_agent", "roles/munge"} & set(found)
     assert narrowed("ansible-lint", "docs/slurm.md") is None
     assert narrowed("ansible-lint", role, ".ansible-lint") == [], "all"
+    assert narrowed("ansible-lint", "plugins/modules/no_longer.py") == [], "all, as its users can't be found"
 
 
 def test_sanity_gets_the_changed_files():
@@ -137,6 +138,7 @@ def test_unit_tests_run_that_a_changed_file_can_reach():
     assert "tests/unit/roles/slurm_gateway/test_service.py" in found
     assert len(narrowed("unit tests", "docs/slurm.md") or []) < 40
     assert narrowed("unit tests", "pyproject.toml") == [], "all"
+    assert narrowed("unit tests", "plugins/modules/no_longer.py") == [], "all, as its users can't be found"
 
 
 def test_refusals_run_that_a_changed_file_can_reach():
