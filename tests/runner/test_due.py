@@ -73,7 +73,7 @@ QUICK |= {"tests of the runner"}
     ("path", "titles"),
     [
         ("docs/slurm.md", {"unit tests"}),
-        ("tests/verify/slurm/test_06_jobs.py", {"sanity"}),
+        ("tests/verify/slurm/test_06_jobs.py", {"sanity", "unit tests"}),
         ("roles/kubernetes_node/tasks/main.yml", {"ansible-lint", "unit tests", "refusals on the control node", "Galaxy's importer"}),
         ("roles/slurm_node/templates/slurmd.j2", {"unit tests", "refusals on the control node", "Galaxy's importer"}),
         ("plugins/plugin_utils/_kubernetes/queue.py", QUICK - {"ansible-lint", "TOSCA templates", "tests of the runner"}),
