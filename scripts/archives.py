@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
+import sys
+from contextlib import suppress
 from functools import cache
 from urllib.parse import urlsplit
 
@@ -22,6 +25,18 @@ OF_PIP = re.compile(
     r"pip\._vendor\.urllib3\.exceptions\.\w+(?:Timeout|Connection|Protocol)\w*Error|pip\._internal\.exceptions\.NetworkConnectionError"
 )
 ASK = (("apt-get", "indextargets", "--format", "$(REPO_URI)"), ("npm", "config", "get", "registry"), ("go", "env", "GOPROXY"))
+
+
+def answers(line: str) -> bool:
+    """Return whether this machine reaches the archive of a line that says no."""
+    if OF_PIP.search(line):
+        words = (sys.executable, "-m", "pip", "index", "versions", "pip", "--retries", "0", "--timeout", "10")
+        return subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    for host in (host for host in hosts() if host in line):
+        for port in (443, 80):
+            with suppress(OSError), socket.create_connection((host, port), timeout=10):
+                return True
+    return False
 
 
 @cache

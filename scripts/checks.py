@@ -31,7 +31,8 @@ CHECKOUT = subprocess.run([ROOT / "scripts/checkout-name"], check=True, stdout=s
 
 
 # What checks read. A change of the tools makes each of them run, and look at all files.
-TOOLS = r"(requirements|constraints|pyproject).*|\.(ansible-|yaml)lint.*|scripts/(\w+\.py|test|image|engine|toolchain|collections)"
+TOOLS = r"(requirements|constraints|pyproject).*|\.(ansible-|yaml)lint.*|scripts/(\w+\.py|test|image|engine|toolchain|collections)|"
+TOOLS += r"tests/(sanity|compat)/.*|tests/config\.yml|tests/unit/requirements\.txt"
 YAML = r"(?!tests/(golden|data)/|changelogs/|images/).*\.ya?ml|plugins/modules/.*"
 UNITS = ".*"  # some walk the whole tree
 PROGRAMS = (
@@ -56,8 +57,9 @@ def unit_tests(title: str, folder: str, reads: str) -> Step:
 
     Tests that fail are tried once more by themselves, as some have limits by the clock.
     """
-    found = step(title, "pytest", "-q", "-o", f"cache_dir=.cache/pytest-{folder.replace('/', '-')}", folder, reads=reads)
-    found.environment = {**ENVIRONMENT, "PYTEST_ADDOPTS": "-n 2"}
+    found = step(title, "pytest", "-q", "-o", f"cache_dir=.cache/pytest/{title}", folder, reads=reads)
+    found.environment = {**ENVIRONMENT, "PYTEST_ADDOPTS": "-n 2 --cache-clear"}
+    found.asks_archives = False
     found.again = {"PYTEST_ADDOPTS": "--last-failed --last-failed-no-failures=none"}
     return found
 
@@ -125,8 +127,20 @@ def whole() -> list[Step]:
     return [*clock, *(one for one in by_files() if one.title not in titles), *always()]
 
 
+def same_check(step: Step) -> list[str]:
+    """Return the titles of checks that have passed, too, if this one has."""
+    if step.title.endswith(", all"):
+        return [step.title.removesuffix(", all")]
+    if step.is_narrowed or step.title == "unit tests":  # the clock's looks at what they read, too
+        return []
+    both = {"sanity": "ansible-core 2.19: sanity", "ansible-core 2.19: sanity": "sanity"}
+    return [title for title in (both.get(step.title), f"{step.title}, all") if title in {one.title for one in (*by_clock(), *by_files())}]
+
+
 def images() -> list[Step]:
-    return [step("test host images", "scripts/image", *RELEASES)]
+    found = step("test host images", "scripts/image", *RELEASES)
+    found.again = {}
+    return [found]
 
 
 def compat(version: str, part: str, title: str = "") -> list[Step]:

@@ -39,10 +39,10 @@ def remembered(key: str, make: Callable[[], Any]) -> Any:
 
     Without the file, or with a torn one, it is computed again.
     """
-    with suppress(sqlite3.Error, ValueError):
+    with suppress(sqlite3.Error, ValueError, OSError):
         for (found,) in _store().execute("select json from value where key = ?", (key,)):
             return json.loads(found)
     value = make()
-    with suppress(sqlite3.Error):
+    with suppress(sqlite3.Error, OSError):
         _store().execute("insert or replace into value values (?, ?)", (key, json.dumps(value)))
     return value

@@ -38,15 +38,17 @@ class Narrow:
         """Return the checks that decide on a change."""
         return [*filter(None, map(self.narrowed, by_files())), *always()]
 
-    def stale(self) -> list[tuple[tuple[object, ...], Step]]:
-        """Return the checks of the clock that are red or stale, with their place."""
-        found: list[tuple[tuple[object, ...], Step]] = []
+    def stale(self) -> list[Step]:
+        """Return the checks of the clock that are red or stale."""
+        found = []
         for check in by_clock():
             entry = self.plan.record.entry(f"check {check.title}", "")
             has_changed = bool(self.since(entry.failed if entry.is_red else entry.commit, check))
-            check.again = check.again or {}
             if entry.is_red or has_changed:
-                found.append((self.plan.place("red" if entry.is_red else "stale", entry, has_changed, check.title), check))
+                check.kind, check.again, check.blocks = "red" if entry.is_red else "stale", check.again or {}, False
+                check.expected = self.plan.record.wall(f"check {check.title}", "")
+                check.place = self.plan.place(check.kind, entry, has_changed, check.title)
+                found.append(check)
         return found
 
     def narrowed(self, check: Step) -> Step | None:
@@ -61,13 +63,17 @@ class Narrow:
             if not look:
                 return None
             if len(look) <= FEW:
+                check.is_narrowed = True
                 check.command = [*(check.command[:-1] if check.narrow == "tests" else check.command), *look]
         return check if files else None
 
     def has_lost_users(self, check: Step, files: set[str]) -> bool:
-        """Return whether a file is gone whose users can't be found any more."""
-        below = {"tests": "", "yaml": "plugins/modules/"}.get(check.narrow)
-        return below is not None and any(name.startswith(below) and not (ROOT / name).exists() for name in files)
+        """Return whether something is gone whose users can't be found any more."""
+        gone = [name for name in files if not (ROOT / name).exists()]
+        if check.narrow == "yaml":  # a module, a playbook or a role
+            gone = [name for name in gone if not (name.startswith("roles/") and (ROOT / PurePosixPath(*name.split("/")[:2])).exists())]
+            gone = [name for name in gone if name.startswith(("plugins/modules/", "playbooks/", "roles/"))]
+        return bool(gone) and check.narrow in ("tests", "yaml")
 
     def existing(self, _check: Step, files: set[str]) -> list[str]:
         return sorted(name for name in files if (ROOT / name).is_file() and not name.startswith("tests/golden/"))

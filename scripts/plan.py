@@ -17,7 +17,7 @@ from pathlib import Path
 import golden
 from owners import Test, all_tests, owners
 from reach import NO_CODE, Tree, listed
-from record import Entry, Record
+from record import Entry, Record, today
 from words import blob_of, digest
 
 KINDS = ("due", "red", "owed", "stale")
@@ -189,11 +189,12 @@ class Plan:
     def place(self, kind: str, entry: Entry, has_changed: bool, name: str) -> tuple[int, object, object, str]:
         """Return the place of a test or check of the clock.
 
-        What failed with these files comes after all else.
+        What failed today with these files comes after all else.
         """
         day = max(entry.date, entry.failed_date)[:10]
         turn = sha256(f"{self.head} {name}".encode()).hexdigest()  # of one day another one comes first each time
-        return KINDS.index(kind) if kind != "red" or has_changed else len(KINDS), day, turn, name
+        waits = kind == "red" and not has_changed and day == today()[:10]
+        return len(KINDS) if waits else KINDS.index(kind), day, turn, name
 
     def cost(self, run: Run) -> int:
         """Return processor seconds, with its cluster's if no smoke makes that."""
@@ -205,11 +206,12 @@ class Plan:
         """Return the seconds that a test and its cluster took."""
         return self.record.wall(run.test.name, run.release) + self.record.wall(f"made {run.test.cluster}", run.release)
 
-    def commits_since(self, run: Run) -> list[str]:
-        """Return the commits that reach a test since it passed last."""
-        passed = self.record.entry(run.test.name, run.release).commit
+    def commits_since(self, name: str, release: str) -> list[str]:
+        """Return the commits that reach a test since it passed last; for a check, all."""
+        passed = self.record.entry(name, release).commit
         span = [f"{passed}..HEAD"] if passed else ["HEAD", "--max-count=20"]
-        return self.git("log", "--format=%h %s", *span, "--", *sorted(self.reached(run.test))).splitlines()
+        reached = [file for test in self.tests if test.name == name for file in sorted(self.reached(test))]
+        return self.git("log", "--format=%h %s", *span, "--", *reached).splitlines()
 
     def holds_a_release(self, runs: list[Run]) -> list[str]:
         """Return why a release must wait."""

@@ -139,13 +139,14 @@ class Record:
 
     def add(self, name: str, release: str, change: Callable[[Entry], Entry]) -> None:
         """Note a result in the machine's file, and leave what is known of other branches."""
-        self.entries[name, release] = new = change(self.entries.get((name, release), Entry()))
         MACHINE.parent.mkdir(parents=True, exist_ok=True)
         with MACHINE.with_name("record.lock").open("w") as lock:  # another run may end now, too
             fcntl.flock(lock, fcntl.LOCK_EX)
             values = read(MACHINE)
             known = values.get("passed", {})
             before = known.get(f"{name} {release}")
+            now = self._merged(self.entries.get((name, release), Entry()), entry_of(before) or Entry())
+            self.entries[name, release] = new = change(now)
             known[f"{name} {release}"] = (before if isinstance(before, dict) else {}) | asdict(new)
             write(MACHINE, values | {"passed": known})
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from archives import unanswered
+from archives import answers, unanswered
 from usage import Containers, adopt_orphans, end_with_parent, seconds_of, variable_of
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -50,6 +50,9 @@ class Step:
     cleanup: Sequence[str | os.PathLike[str]] = ()
     reads: str = ""
     narrow: str = ""
+    is_narrowed: bool = False
+    kind: str = ""  # of a check of the clock: red or stale
+    place: tuple[object, ...] = ()  # of the same among others
     limit: float = 900
     expected: float = 0.0
     environment: dict[str, str] = field(default_factory=dict)
@@ -62,7 +65,9 @@ class Step:
     note: str = ""
     tries: int = 0
     failures: int = 0
-    waits: int = 0  # for an archive of packages that did not answer
+    asks_archives: bool = True  # of packages
+    silent: str = ""  # what says that an archive did not answer
+    waits: int = 0  # for it
     not_before: float = 0.0
     try_started: float = 0.0
     process: subprocess.Popen[bytes] | None = None
@@ -100,7 +105,7 @@ class Step:
 
         Molecule buries that.
         """
-        lines = self.log.read_text(errors="replace").splitlines()
+        lines = self.last_try().splitlines()
         # A result can be as long as a file.
         tasks = [line[:LONG_LINE] for line in lines if re.match(r"(fatal: \[|failed: \[|\[ERROR\])", line)][-FAILED_TASKS:]
         failures = [line for line in lines if re.match(r"(E  |FAILED |ERROR )", line)][:SUMMARY_LINES]
@@ -149,7 +154,7 @@ class Runner:
                 self._look_at(step)
             self._start_what_can()
             now = time.monotonic()
-            if not self.running and not any(step.state == "waiting" and now < step.not_before < self.end_of(step) for step in self.steps):
+            if not self.running and not any(now < step.not_before or self._ready(step) for step in self.steps if step.waits):
                 break
             if now - self.reported >= SECONDS_BETWEEN_REPORTS:
                 self.reported = now
@@ -157,7 +162,8 @@ class Runner:
             time.sleep(0.2)
         for step in self.steps:
             if step.state == "waiting":
-                step.state = "not run" if self._hopeless(step) else "no answer" if step.waits else "no time"
+                late = any(self.by_title[title].state == "no time" for title in step.after)
+                step.state = "not run" if self._hopeless(step) and not late else "no answer" if step.waits else "no time"
         return all(step.state == "ok" or not step.blocks for step in self.steps)
 
     def end_of(self, step: Step) -> float:
@@ -207,8 +213,8 @@ class Runner:
         elif step.code is None or (step.code and self._tries_again(step, now)):
             return
         else:
-            late = step.failures == 1 and step.again is not None and now > self.end_of(step)  # for a second try
-            step.state = "ok" if step.code == 0 else "no answer" if not step.failures else "no time" if late else "failed"
+            no_try = step.failures == 1 and step.again is not None and (step.silent or now > self.end_of(step))
+            step.state = "ok" if step.code == 0 else "no answer" if not step.failures else "no time" if no_try else "failed"
         self.containers.look()
         step.cpu += self.containers.seconds.get(step.label, 0.0) - step.used_before if step.label else 0.0
         # What goes on without it, such as kept connections.
@@ -226,15 +232,16 @@ class Runner:
 
         At once, or a minute later if an archive of packages did not answer.
         """
-        silent = unanswered(step.last_try())
-        if not silent:
-            step.failures += 1
-        if silent and step.waits < WAITS and now < self.end_of(step):
+        step.silent = unanswered(step.tail()) if step.asks_archives else ""
+        if step.silent and step.waits < WAITS and now < self.end_of(step):
             step.waits, step.not_before, step.state = step.waits + 1, now + SECONDS_FOR_AN_ANSWER, "waiting"
-            print(f"wait    {step.title} ({clock(step.seconds)}); no answer: {silent}", flush=True)
+            print(f"wait    {step.title} ({clock(step.seconds)}); no answer: {step.silent}", flush=True)
             return True
-        step.note = silent or step.note
-        if silent or step.again is None or step.failures > 1 or now > self.end_of(step):
+        if step.silent and answers(step.silent):  # but not to this step, which may have broken the way to it
+            step.silent = ""
+        step.failures += not step.silent
+        step.note = step.silent or step.note
+        if step.silent or step.again is None or step.failures > 1 or now > self.end_of(step):
             return False
         print(f"again   {step.title} ({clock(step.seconds)}); the first try ended so:\n{step.tail()}", flush=True)
         self._start(step)
@@ -280,6 +287,8 @@ class Runner:
         if not step.optional:
             return now < self.deadline
         if self.clock_end is None:
+            if any(other.state == "running" and not other.lane for other in self.steps):
+                return False  # a check, which may be the same as one of the clock
             if any(other.state == "waiting" and not other.optional and not self._hopeless(other) for other in self.steps):
                 return False
             self.clock_end = now + self.rest

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ by_clock = lambda: [step("ansible-core 2.21: one", "grep", "-q", "good", "roles/
 """
 STEPS = """
 SECONDS_FOR_AN_ANSWER = 1
+answers = lambda line: (ROOT / ".cache/answers").exists()
 """
 OWNERS = """
 SYSTEMS.clear()
@@ -36,6 +38,7 @@ MOLECULE = """#!/usr/bin/env bash
 echo "create ${!#}" | tee -a ${XDG_CACHE_HOME:-.cache}/ran
 if [ -s ${XDG_CACHE_HOME:-.cache}/no_hosts ]; then
     head -n 1 ${XDG_CACHE_HOME:-.cache}/no_hosts
+    sleep $(sed -n '1s/^sleep //p' ${XDG_CACHE_HOME:-.cache}/no_hosts | grep . || echo 0)
     sed -i 1d ${XDG_CACHE_HOME:-.cache}/no_hosts
     echo "ERROR    [${!#} > create] Executed: Failed"
     exit 1
@@ -323,6 +326,14 @@ def test_no_smoke_finished_though_there_was_time_fails_the_run(passed: Repositor
     assert processes_of(passed) == []
 
 
+def test_a_cluster_whose_making_hangs_is_no_finished_smoke(passed: Repository):
+    passed.land()
+    passed.change("roles/one/tasks.yml", "good: 2\n")
+    (passed.path / ".cache/no_hosts").write_text("sleep 300\n")
+    code, output = passed.run("--budget", "0.3")
+    assert code == 1 and "error: no smoke that is due was finished" in output and "1 owed" in output.splitlines()[-1], output
+
+
 def test_a_quick_check_without_time_fails_the_run(passed: Repository):
     (passed.path / ".cache/lint_seconds").write_text("60")
     code, output = passed.run("--budget", "0.1")
@@ -334,7 +345,7 @@ def test_a_unit_test_that_passes_alone_is_flaky(passed: Repository):
     (passed.path / ".cache/unit_fails").write_text("once\n")
     code, output = passed.run(*GATE)
     assert code == 0 and "checks of one" in output and "flaky: it passed at the second try" in output, output
-    assert [line.split()[-1] for line in passed.lines("units")] == ["2", "--last-failed-no-failures=none"]
+    assert [line.split()[-1] for line in passed.lines("units")] == ["--cache-clear", "--last-failed-no-failures=none"]
     passed.change("roles/one/other.yml", "good: 3\n")
     (passed.path / ".cache/unit_fails").write_text("twice\n" * 2)
     assert passed.run(*GATE)[0] == 1
@@ -351,8 +362,8 @@ def test_a_check_of_another_ansible_core_that_fails_is_red(passed: Repository):
 SILENCE = "WARNING: Retrying (Retry(total=0, connect=None)) after connection broken by 'ConnectTimeoutError()': /simple/x/\n"
 
 
-@pytest.mark.parametrize("tries, state", [(1, "ok"), (3, "no answer")])
-def test_an_archive_that_does_not_answer_fails_no_run(passed: Repository, tries: int, state: str):
+@pytest.mark.parametrize("tries", [1, 3])
+def test_an_archive_that_does_not_answer_fails_no_run(passed: Repository, tries: int):
     passed.land()
     passed.change("roles/one/other.yml", "good: 2\n")
     (passed.path / ".cache/no_hosts").write_text(SILENCE * tries)
@@ -360,6 +371,26 @@ def test_an_archive_that_does_not_answer_fails_no_run(passed: Repository, tries:
     assert code == 0 and "wait    one on trixie: the cluster" in output and output.count("again   ") == 0, output
     assert [line.split()[-1] for line in output.splitlines() if line.startswith("one/test_")] == (["ok"] * 2 if tries == 1 else ["run"] * 2)
     assert passed.kinds().get("one/test_00_smoke.py") == (None if tries == 1 else "due!"), output
+
+
+def test_an_archive_that_answers_this_machine_alone_is_a_failure(passed: Repository):
+    """A change may have broken the hosts' way to it."""
+    passed.land()
+    passed.change("roles/one/other.yml", "good: 2\n")
+    (passed.path / ".cache/no_hosts").write_text(SILENCE * 9)
+    (passed.path / ".cache/answers").write_text("")
+    assert passed.run(*GATE)[0] == 1
+
+
+def test_words_of_an_archive_that_answered_at_last_hide_no_failure(passed: Repository):
+    passed.land()
+    passed.change("roles/one/other.yml", "good: 2\n")
+    lines = "".join(f"line {number}\\n" for number in range(50))
+    passed.change("roles/one/tasks.yml", "bad: 1\n")
+    noisy = PYTEST.replace("\nsleep ", f"\ncat <<'END'\n{SILENCE}END\nprintf '{lines}'\nsleep ", 1)
+    (passed.path / ".venv/bin/pytest").write_text(noisy)
+    code, output = passed.run(*GATE)
+    assert code == 1 and "no answer" not in output, output
 
 
 def test_stale_tests_come_as_far_as_the_clock_goes(passed: Repository):
@@ -441,6 +472,32 @@ def test_the_clock_runs_what_is_owed_then_what_is_stale_and_moves_to_the_newest_
     assert processes_of(passed) == []
 
 
+def test_a_clock_that_is_stopped_leaves_nothing(passed: Repository):
+    passed.change("roles/one/seconds", "300\n")
+    passed.land()
+    clock = passed.start(program="scripts/clock")
+    (clone,) = wait_for(lambda: list((passed.path / ".cache/deephdc.accelerators").glob("clock-????")))
+    wait_for(lambda: "one/test_00_smoke.py" in passed.ran(), 60)
+    assert processes_of(passed, clone)
+    clock.terminate()
+    assert clock.wait(60) == 143 and processes_of(passed, clone) == []
+    assert not any((clone / ".cache/scenarios/one-trixie").iterdir())
+
+
+def test_the_clock_tries_what_failed_today_no_more_until_something_changes(passed: Repository):
+    passed.change("roles/one/other.yml", "bad: 1\n")
+    passed.change("roles/two/other.yml", "good: 2\n")
+    passed.land()
+    clock = passed.start(program="scripts/clock")
+    try:
+        wait_for(lambda: passed.kinds() == {"one/test_other.py": "red"}, 60)
+        time.sleep(8)
+    finally:
+        clock.terminate()
+    lines = [line.split()[2:4] for line in clock.communicate(timeout=60)[0].splitlines()]
+    assert lines.count(["red", "one/test_other.py"]) == 1, lines
+
+
 def test_the_clock_waits_while_tests_run(passed: Repository):
     passed.change("roles/one/seconds", "5\n")
     passed.change("roles/two/other.yml", "good: 2\n")
@@ -474,16 +531,17 @@ def test_an_interrupted_run_stops_what_it_started_and_shows_the_table(repository
     assert len(repository.lines("engine --clean-label one-trixie")) == 2, "once, before it was made: its hosts can be looked at"
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 30) -> Any:
     deadline = time.monotonic() + seconds
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    return found
 
 
-def processes_of(repository: Repository) -> list[int]:
+def processes_of(repository: Repository, clone: Path | None = None) -> list[int]:
     """Those of the cluster "one", whatever they are called and whoever their parent is."""
-    mark = f"LOCAL_STATE={repository.path}/.cache/scenarios/one-trixie".encode()
+    mark = f"LOCAL_STATE={clone or repository.path}/.cache/scenarios/one-trixie".encode()
     found = []
     for folder in Path("/proc").iterdir():
         try:
