@@ -57,7 +57,7 @@ def test_the_action_group_has_every_module_of_opennebula() -> None:
 
 def test_the_first_host_of_a_control_plane_is_upgraded_first() -> None:
     """Even where it answered last: group_by adds a host to its group when the host's answer comes."""
-    inventory = InventoryManager(DataLoader(), sources=["cp1,cp2,cp3,"])
+    inventory = InventoryManager(DataLoader(), sources=[])
     for group, hosts in (("kubernetes_control_plane", ("cp1", "cp2", "cp3")), ("kubernetes_upgrade_control_plane", ("cp3", "cp2", "cp1"))):
         inventory.add_group(group)
         for host in hosts:
