@@ -180,11 +180,10 @@ class Plan:
         That is its rank, then the cost of what is due, or the day of the last try.
         """
         name, release = run.test.name, run.release
-        if run.kind == "due":
-            return 0, not run.test.is_smoke, run.cpu, name
         entry = self.record.entry(name, release)
-        has_changed = run.kind == "red" and bool(entry.failed) and bool(self.changed(entry.failed) & self.reached(run.test))
-        return self.place(run.kind, entry, has_changed, f"{name} {release}")
+        has_changed = entry.is_red and bool(self.changed(entry.failed) & self.reached(run.test))
+        place = self.place(run.kind, entry, has_changed, f"{name} {release}")
+        return (place[0], not run.test.is_smoke, run.cpu, name) if place[0] == 0 else place
 
     def place(self, kind: str, entry: Entry, has_changed: bool, name: str) -> tuple[int, object, object, str]:
         """Return the place of a test or check of the clock.
@@ -193,7 +192,7 @@ class Plan:
         """
         day = max(entry.date, entry.failed_date)[:10]
         turn = sha256(f"{self.head} {name}".encode()).hexdigest()  # of one day another one comes first each time
-        waits = kind == "red" and not has_changed and day == today()[:10]
+        waits = entry.is_red and not has_changed and day == today()[:10]
         return len(KINDS) if waits else KINDS.index(kind), day, turn, name
 
     def cost(self, run: Run) -> int:

@@ -12,6 +12,7 @@ from narrow import Narrow
 from owners import Test, all_tests, closeness, owners, problems
 from plan import Plan
 from reach import NO_CODE, listed
+from steps import Step
 from words import content
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,9 +108,12 @@ def test_everything_has_each_check_once():
 
 def narrowed(title: str, *files: str) -> list[str] | None:
     """The files that a check would look at; None if it would not run."""
-    narrow = Narrow(PLAN)
-    narrow.since = lambda commit, check: {name for name in files if re.fullmatch(check.reads, name)}  # type: ignore[method-assign]
-    check = narrow.narrowed(next(one for one in by_files() if one.title == title))
+
+    class OfFiles(Narrow):
+        def since(self, commit: str, check: Step) -> set[str]:
+            return {name for name in files if re.fullmatch(check.reads, name)}
+
+    check = OfFiles(PLAN).narrowed(next(one for one in by_files() if one.title == title))
     whole_command = next(one for one in by_files() if one.title == title).command
     return None if check is None else [str(word) for word in check.command if word not in whole_command]
 

@@ -484,18 +484,21 @@ def test_a_clock_that_is_stopped_leaves_nothing(passed: Repository):
     assert not any((clone / ".cache/scenarios/one-trixie").iterdir())
 
 
-def test_the_clock_tries_what_failed_today_no_more_until_something_changes(passed: Repository):
+@pytest.mark.parametrize("kind", ["red", "due!"])
+def test_the_clock_tries_what_failed_today_no_more_until_something_changes(passed: Repository, kind: str):
+    passed.land()
     passed.change("roles/one/other.yml", "bad: 1\n")
     passed.change("roles/two/other.yml", "good: 2\n")
-    passed.land()
+    if kind == "red":
+        passed.land()
     clock = passed.start(program="scripts/clock")
     try:
-        wait_for(lambda: passed.kinds() == {"one/test_other.py": "red"}, 60)
+        wait_for(lambda: passed.kinds() == {"one/test_other.py": kind} and passed.known()["one/test_other.py trixie"]["failed"], 60)
         time.sleep(8)
     finally:
         clock.terminate()
     lines = [line.split()[2:4] for line in clock.communicate(timeout=60)[0].splitlines()]
-    assert lines.count(["red", "one/test_other.py"]) == 1, lines
+    assert lines.count(["red", "one/test_other.py"]) == 1 and lines.count(["ok", "two/test_other.py"]) == 1, lines
 
 
 def test_the_clock_waits_while_tests_run(passed: Repository):
