@@ -52,7 +52,6 @@ IN_ORDER = (
         "gpu_host",
         "oidc_proxy",
         "beside",
-        "openstack",
         "tosca_im",
         "tosca_kubernetes",
         "tosca_mesos",

@@ -45,7 +45,7 @@ def test_the_closest_path_owns():
     [
         ("roles/slurm_node/tasks/main.yml", {"slurm"}),
         ("plugins/plugin_utils/_kubernetes/kubeadm.py", {"kubernetes"}),
-        ("roles/openstack_network/tasks/main.yml", set()),
+        ("roles/openstack_network/tasks/main.yml", {"openstack"}),
         ("roles/marathon/tasks/main.yml", {"mesos"}),
         ("tosca/types/deephdc.yaml", set()),
         ("docs/slurm.md", set()),

@@ -18,7 +18,7 @@ from local import ROOT, Cluster
 VM = "virtual-host"
 # scripts/virtual-host says what is at which address.
 CARDS = ("0000:01:00.0", "0000:02:00.0")
-PACKAGES = ("busybox-static", "lxd", "lxd-client")
+PACKAGES = ("busybox-static", "lxd", "lxd-client", "squashfs-tools-ng")
 # Bring an instance's image and LXD's storage into being.
 SET_UP = """
 set -e

@@ -12,6 +12,8 @@ from typing import Any
 
 from local import Cluster
 
+# The compute host.
+HOST = "lxd1"
 # Runs on the controller; a question sets the variable answer.
 BEGINNING = """
 import json, time
@@ -90,6 +92,19 @@ def user(cluster: Cluster, name: str, project: str) -> Account:
 
 def administrator(cluster: Cluster) -> Account:
     return Account(cluster, {"cloud": "deephdc-admin"})
+
+
+def instance(admin: Account, server: str) -> str:
+    """LXD's name of a server."""
+    return str(admin.ask(f"answer = cloud.compute.get_server({server!r}).instance_name"))
+
+
+def files(cluster: Cluster, name: str) -> dict[str, str]:
+    """The device files of GPUs in an instance, with their numbers."""
+    listed = cluster.out(
+        HOST, f"lxc exec {name} -- sh -c 'for file in /dev/nvidia*; do [ -c $file ] && stat -c \"%n %t:%T\" $file; done; true'"
+    )
+    return dict(line.split() for line in listed.splitlines())
 
 
 def wait_for_host(cluster: Cluster, admin: Account, host: str) -> None:

@@ -108,7 +108,8 @@ def keystone(plan: Plan, secrets: Secrets) -> dict[str, Section]:
         # A wrong password costs time, and too many of them close the account for a while.
         "security_compliance": {"lockout_failure_attempts": 10, "lockout_duration": 300},
         "token": {"provider": "fernet", "expiration": 3600},
-        "cache": {"enabled": False},
+        # Within one request alone: without it Keystone reads the same rows hundreds of times to check a token, which takes seconds.
+        "cache": {"enabled": True, "backend": "dogpile.cache.null"},
         **BEHIND_PROXY,
         **plan["federation"].get("keystone", {}),
     }
@@ -116,7 +117,14 @@ def keystone(plan: Plan, secrets: Secrets) -> dict[str, Section]:
 
 def glance(plan: Plan, secrets: Secrets) -> dict[str, Section]:
     return {
-        "DEFAULT": {"log_dir": "/var/log/glance", "bind_host": "127.0.0.1", "bind_port": GLANCE_PORT, "workers": plan["workers"]},
+        "DEFAULT": {
+            "log_dir": "/var/log/glance",
+            "bind_host": "127.0.0.1",
+            "bind_port": GLANCE_PORT,
+            "workers": plan["workers"],
+            # Not web-download: Glance would fetch for its users what only hosts of the site can reach.
+            "enabled_import_methods": "[glance-direct]",
+        },
         "database": {"connection": database_url(plan, secrets, "glance", "glance")},
         "glance_store": {"stores": "file", "default_store": "file", "filesystem_store_datadir": "/var/lib/glance/images"},
         "paste_deploy": {"flavor": "keystone"},
@@ -218,11 +226,25 @@ def nova(plan: Plan, secrets: Secrets, limits_endpoint: str) -> dict[str, Sectio
     }
 
 
+# What Keystone remembers of a request lies in its thread's context, and is there in the next one until the caller was checked.
+KEYSTONE_WSGI = f"{ETC}/keystone_wsgi.py"
+FORGETFUL = f'''{ini.MARK}"""Keystone's API; a request remembers nothing of the one before, so who lost a role is refused at once."""
+
+from keystone.server.wsgi import initialize_public_application
+from oslo_context.context import RequestContext
+
+keystone = initialize_public_application()
+
+
+def application(environ, start_response):
+    RequestContext(overwrite=True)
+    return keystone(environ, start_response)
+'''
+
+
 def uwsgi(service: Service, plan: Plan) -> dict[str, Section]:
     """Return an API's server as packaged, except socket and number of processes."""
-    program = {"keystone": "/usr/bin/keystone-wsgi-public", "nova": "/usr/bin/nova-api-wsgi"}.get(
-        service.name, f"/usr/bin/{service.units[0]}"
-    )
+    program = {"keystone": KEYSTONE_WSGI, "nova": "/usr/bin/nova-api-wsgi"}.get(service.name, f"/usr/bin/{service.units[0]}")
     extra = {"neutron": {"paste": "config:/etc/neutron/api-paste.ini"}}.get(service.name, {})
     return {
         "uwsgi": {
@@ -298,13 +320,15 @@ def files(plan: Plan, secrets: Secrets, name: str, limits_endpoint: str = "") ->
             {"path": unit, "state": "directory", "mode": "0755"},
             {"path": f"{unit}/deephdc.conf", "content": drop_in(service)},
         ]
+    if name == "keystone":
+        made.append({"path": KEYSTONE_WSGI, "content": FORGETFUL})
     return made
 
 
 def paths(name: str, unit: str) -> list[str]:
     """What a unit of a service reads at its start."""
     main = f"/etc/{name}/{'glance-api' if name == 'glance' else name}.conf"
-    beside = ["/etc/neutron/plugins/ml2/ml2_conf.ini"] if name == "neutron" else []
+    beside = {"neutron": ["/etc/neutron/plugins/ml2/ml2_conf.ini"], "keystone": [KEYSTONE_WSGI]}.get(name, [])
     own = [f"{ETC}/{name}_uwsgi.ini"] if name != "glance" and unit == BY_NAME[name].units[0] else []
     return [main, CA, *beside, *own]
 

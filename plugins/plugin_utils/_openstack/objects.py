@@ -55,6 +55,7 @@ SERVICE_ROLES = ("admin", "service")
 ROLES = ("service", "member", "reader")
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 OURS = ("admin", SERVICE_PROJECT)
+OUR_USERS = ("admin", *(service.name for service in SERVICES))
 
 
 def errors(cloud: t.Mapping[str, t.Any]) -> list[Finding]:
@@ -79,6 +80,10 @@ def errors(cloud: t.Mapping[str, t.Any]) -> list[Finding]:
     found = _limit_errors(f"{PREFIX}limits", cloud["limits"])
     for project in cloud["projects"]:
         found += _project_errors(project, cloud)
+    for user in cloud["users"]:
+        # Names in Keystone's database have no case.
+        if str(user["name"]).lower() in OUR_USERS:
+            found.append(wrong(f"{PREFIX}users: {user['name']} is an account of the cloud itself", "choose another name"))
     for flavor in cloud["flavors"]:
         found += _flavor_errors(flavor)
     for image in cloud["images"]:
@@ -106,7 +111,7 @@ def _limit_errors(where: str, limits: t.Any) -> list[Finding]:
 
 def _project_errors(project: t.Mapping[str, t.Any], cloud: t.Mapping[str, t.Any]) -> list[Finding]:
     where = f"{PREFIX}projects: {project['name']}"
-    if project["name"] in OURS:
+    if str(project["name"]).lower() in OURS:
         return [wrong(f"{where} belongs to the cloud itself", "choose another name")]
     members = project.get("users") or {}
     if not isinstance(members, t.Mapping) or not all(isinstance(roles, (list, tuple)) for roles in members.values()):

@@ -259,7 +259,11 @@ class FakeLXD:
             raise Refusal(404, "Image not found")
         if method == "DELETE":
             return self.start_operation("Deleting image", lambda: self._forget(parts[0]), failure=failure)
-        return self.images[parts[0]]["content"] if parts[1:] == ["export"] else {"fingerprint": parts[0]}
+        return (
+            self.images[parts[0]]["content"]
+            if parts[1:] == ["export"]
+            else {key: value for key, value in self.images[parts[0]].items() if key != "content"}
+        )
 
     def _names(self, fingerprint: str) -> list[str]:
         return sorted(name for name, target in self.aliases.items() if target == fingerprint)
@@ -274,6 +278,9 @@ class FakeLXD:
                 raise Refusal(404, "Image alias not found")
             return {"name": parts[0], "target": self.aliases[parts[0]]}
         data = json.loads(body)
+        if method == "PUT":
+            self.aliases[parts[0]] = data["target"]
+            return None
         if data["name"] in self.aliases:
             raise Refusal(409, "Alias already exists")
         self.aliases[data["name"]] = data["target"]
@@ -333,7 +340,8 @@ def unified(files: t.Mapping[str, bytes]) -> bytes:
     """An image of LXD's: metadata and files in one tarball."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        members = {"metadata.yaml": b"architecture: x86_64\n", **{f"rootfs/{key}": value for key, value in files.items()}}
+        root = {"etc/os-release": b"", **files}
+        members = {"metadata.yaml": b"architecture: x86_64\n", **{f"rootfs/{key}": value for key, value in root.items()}}
         for name, content in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)

@@ -127,7 +127,7 @@ def test_does_not_settle_for_ever(lxd: FakeLXD) -> None:
 
 
 def test_a_servers_configuration() -> None:
-    config = subject.configuration(server(key_data="ssh-ed25519 AAAA ada\n", user_data=base64.b64encode(b"#cloud-config\n").decode()))
+    config = subject.configuration(server(key_data="ssh-ed25519 AAAA ada\n", user_data=base64.b64encode(b"#cloud-config\n").decode()), 100)
     assert json.loads(config.pop("user.meta-data")) == {
         "instance-id": "u-1",
         "local-hostname": "web",
@@ -135,6 +135,8 @@ def test_a_servers_configuration() -> None:
     }
     assert config == {
         "limits.cpu": "2",
+        "limits.processes": "100",
+        "security.idmap.isolated": "true",
         "limits.memory": "512MiB",
         "boot.autostart": "false",
         "user.user-data": "#cloud-config\n",
@@ -144,17 +146,17 @@ def test_a_servers_configuration() -> None:
 
 
 def test_compressed_user_data_is_left_to_the_metadata_service() -> None:
-    assert "user.user-data" not in subject.configuration(server(user_data=base64.b64encode(b"\x1f\x8b\x00\xff").decode()))
+    assert "user.user-data" not in subject.configuration(server(user_data=base64.b64encode(b"\x1f\x8b\x00\xff").decode()), 100)
 
 
 @pytest.mark.parametrize(("value", "nested"), [("true", True), ("True", True), ("false", False), ("", False)])
 def test_nesting_is_a_flavors(value: str, nested: bool) -> None:
-    assert ("security.nesting" in subject.limits(flavor(extra_specs={"lxd:nested_allowed": value}))) is nested
+    assert ("security.nesting" in subject.limits(flavor(extra_specs={"lxd:nested_allowed": value}), 100)) is nested
 
 
 def test_no_flavor_makes_a_server_privileged() -> None:
     specs = {"lxd:privileged_allowed": "true", "security.privileged": "true", "lxd:isolated": "false"}
-    assert set(subject.limits(flavor(extra_specs=specs))) == {"limits.cpu", "limits.memory"}
+    assert set(subject.limits(flavor(extra_specs=specs), 100)) == {"limits.cpu", "limits.memory", "limits.processes"}
 
 
 def test_limits_of_the_root_disk() -> None:

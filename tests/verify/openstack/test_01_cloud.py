@@ -25,20 +25,6 @@ OWNS = (
     "plugins/plugin_utils/_openstack/objects.py",
     "plugins/plugin_utils/_openstack/settings.py",
     "tests/verify/openstack/conftest.py",
-    "playbooks/openstack.yml",
-    "roles/nova_lxd",
-    "roles/openstack_cloud",
-    "roles/openstack_control_plane",
-    "roles/openstack_linuxbridge",
-    "roles/openstack_network",
-    "plugins/filter/openstack.py",
-    "plugins/module_utils/_openstack/cloud.py",
-    "plugins/modules/openstack_offers.py",
-    "plugins/plugin_utils/_openstack",
-    "extensions/molecule/openstack",
-    "inventories/local_openstack",
-    "scripts/demo-openstack",
-    "tests/verify/openstack/make_image",
 )
 
 PLAYBOOK = "playbooks/openstack.yml"

@@ -24,15 +24,30 @@ GET = "python3 -c \"import urllib.request as r; print(r.urlopen('http://{}', tim
 GRES = 'openstack_node_gres{}{{gres="gpu",node="lxd1",type="a100"}}'
 
 
+# What the run brought, removed; a site has no use for that.
+REMOVE = f"""
+systemctl disable --quiet --now openstack-information.timer
+rm -rf {INFO} /etc/systemd/system/openstack-information.* /etc/systemd/system/prometheus-node-exporter.service.d
+rm -rf /usr/local/lib/deephdc/openstack_information.py
+packages() {{ dpkg-query --show --showformat='${{Package}}\\n' | sort; }}
+apt-get purge -q -y $(packages | comm -13 /root/packages-before -)
+rm -rf /var/lib/prometheus /root/packages-before
+for user in openstack-info prometheus; do ! id $user 2>/dev/null || userdel $user; done
+systemctl daemon-reload
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def server(cluster: Cluster, ada: Account) -> Iterator[str]:
     """A server of ada with a GPU, and no other."""
     assert ada.ask("answer = removed(*[server.id for server in cloud.compute.servers()])") == []
     made = ada.start("published-by-nobody", "a100")
     assert made["status"] == "ACTIVE", made
+    cluster.out("ctl", "dpkg-query --show --showformat='${Package}\\n' | sort > /root/packages-before")
     cluster.playbook(INFORMATION)
     yield made["id"]
     ada.ask("answer = removed(*[server.id for server in cloud.compute.servers()])")
+    cluster.out("ctl", REMOVE)
 
 
 def numbers(cluster: Cluster) -> dict[str, str]:

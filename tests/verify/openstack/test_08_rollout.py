@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,19 @@ def serials(cluster: Cluster) -> dict[str, set[str]]:
         host: {cluster.out(HOST, words.format(host, port, more)).partition("=")[2] for port, more in ports.items()}
         for host, ports in PORTS.items()
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def as_deployed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The former secrets and certificates are in use again afterwards, by one run."""
+    folder, kept = cluster.secrets / "openstack", tmp_path_factory.mktemp("kept")
+    shutil.copytree(folder, kept, dirs_exist_ok=True)
+    cluster.out("ctl", f"cp -a {SECRETS} /root/secrets-before")
+    yield
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
+    cluster.out("ctl", f"rm -r {SECRETS} && mv /root/secrets-before {SECRETS}")
+    (folder / "strange.key").unlink(missing_ok=True)
+    cluster.playbook(PLAYBOOK)
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,11 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""One host for OpenStack and SLURM: a server and a job at the same time, each with its own GPU and none of the other's.
-
-A test begins with what the one before left.
-"""
+"""One host for OpenStack and SLURM: a server and a job at the same time, each with its own GPU and none of the other's."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from openstack_users import Account
 
 OWNS = ("roles/nova_lxd/tasks/guard.yml",)
 
+LEAVES = "SLURM on three hosts, with its database: its removal leaves packages"
 PLAYBOOK, SLURM = "playbooks/openstack.yml", "playbooks/slurm.yml"
 HOST = "lxd1"
 # The devices of the host as the simulator numbers them.
@@ -45,8 +44,9 @@ def inventory(cluster: Cluster, allotment: dict[str, list[str]]) -> dict[str, An
             },
         }
     }
-    path = cluster.state / "shared.json"
-    path.write_text(json.dumps(more), encoding="utf-8")
+    text = json.dumps(more)
+    path = cluster.state / f"shared-{zlib.crc32(text.encode())}.json"
+    path.write_text(text, encoding="utf-8")
     return {"inventories": ("hosts.yml", str(path))}
 
 

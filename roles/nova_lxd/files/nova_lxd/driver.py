@@ -207,7 +207,7 @@ class LXDDriver(driver.ComputeDriver):
                 instance.name,
                 reference,
                 {
-                    **instances.configuration(instance),
+                    **instances.configuration(instance, CONF.lxd.processes),
                     **devices.instance_configuration(given),
                     instances.GPUS: ",".join(gpu.id for gpu in given),
                     instances.UNFINISHED: "true",
@@ -445,7 +445,7 @@ class LXDDriver(driver.ComputeDriver):
         """Give a server its new size; until the user confirms, LXD keeps what it was."""
         given = self.gpus.allocated(allocations)
         config = {
-            **instances.limits(instance.flavor),
+            **instances.limits(instance.flavor, CONF.lxd.processes),
             **devices.instance_configuration(given),
             instances.GPUS: ",".join(gpu.id for gpu in given),
         }

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Glance's images in LXD.
 
-LXD's unified tarballs go there as they are; for root file systems metadata is made here. A user's image with device files is refused:
-LXD unpacks it as the host's root, and a container without privileges may open what is there, whatever the device is (seen with 5.0.2).
+A user's image never reaches LXD: what goes there is a tarball of its root file system that rootfs.py makes, and metadata made here.
 An image is known in LXD by its identifier in Glance, as alias. LXD keeps one copy of equal images, so one may have several.
 """
 
@@ -16,38 +15,24 @@ import io
 import itertools
 import json
 import os
-import re
+import signal
 import subprocess
+import sys
 import tarfile
 import time
 from typing import Any, Callable, Collection, Iterator, Mapping, NamedTuple
 from urllib.parse import urlencode
 
+from . import rootfs
 from .client import NOT_FOUND, Client
 from .errors import LXDError, Unacceptable
 from .instances import HOSTNAME
 
 PROPERTY = "nova.image"  # the mark of the images that the driver put into LXD
-SQUASHFS = b"hsqs"
+# The mark of those that rootfs.py made. Images that came to LXD before this mark existed are users' own, so they are fetched again.
+MADE_ANEW = "nova.made_anew"
 CHUNK = 1 << 20  # bytes
-FIRST_MEMBERS = 100  # of a tarball; LXD and its tools write the metadata in front of the files
 _BOUNDARY = "nova-lxd-f3b1c7a0"
-
-# Nova shows 255 characters of a sentence, 127 of which are its own.
-NO_IMAGE = "It is no image of a container. Use LXD's unified image, or a tarball or squashfs of a root."
-# What LXD lets a container with privileges open: null, zero, full, random, urandom, tty, console, ptmx, tun, fuse (driver_lxc.go of 5.0);
-# and the mark of a removed file in a layer of an overlay, which is no device.
-HARMLESS = frozenset({(0, 0), (1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (10, 200), (10, 229)})
-# By which bytes LXD chooses how it unpacks an image, in its order (shared/archive.go of 5.0): where, which, the option of tar.
-FORMATS = (
-    (0, b"BZ", "--bzip2"),
-    (0, b"\x1f\x8b", "--gzip"),
-    (0, b"\xfd7zXZ", "--xz"),
-    (257, b"ustar", ""),
-    (0, SQUASHFS, "squashfs"),
-)
-# How tar and unsquashfs list a device: rights, owner, numbers, date, time, name.
-_DEVICE = re.compile(r"[bc]\S+\s+\d+/\d+\s+(\d+),\s*(\d+)\s+\S+\s+\S+\s+(.*)")
 
 
 class Upload(NamedTuple):
@@ -65,8 +50,10 @@ class Images:
         self.architecture = architecture
 
     def has(self, reference: str) -> bool:
-        """Say whether LXD has an image of Glance."""
-        return self._exists("aliases", reference)
+        """Say whether LXD has an image of Glance that rootfs.py made."""
+        alias = self._read("aliases", reference)
+        image = self._read(alias["target"]) if alias else None
+        return bool(image and MADE_ANEW in image["properties"])
 
     def ensure(self, reference: str, fetch: Callable[[str], object], folder: str) -> bool:
         """Give LXD an image of Glance, unless it has it.
@@ -74,23 +61,26 @@ class Images:
         :arg fetch: writes the image into a file with the path that it is given.
         :arg folder: where that file may be meanwhile.
         :returns: whether it was fetched.
-        :raises Unacceptable: the image is not one of a container, or has device files.
+        :raises Unacceptable: the image is not one of a container, or has what a container may not have.
         """
         if self.has(reference):
             return False
         path = os.path.join(folder, "image")
         fetch(path)
-        refuse_devices(path)
+        path = remade(path)
         sent = upload(path, self.architecture, reference)
         try:
             fingerprint = str(self.client.upload(("images",), sent.chunks, sent.headers).metadata["fingerprint"])
         except LXDError as error:
             # LXD has an equal image, or has this one from a run that was killed before the alias was made.
             fingerprint = _fingerprint(path, self.architecture)
-            if not self._exists(fingerprint):
+            if not self._read(fingerprint):
                 raise error from None
         try:
-            self.client.request("POST", ("images", "aliases"), {"name": reference, "target": fingerprint})
+            if self._read("aliases", reference):
+                self.client.request("PUT", ("images", "aliases", reference), {"target": fingerprint})
+            else:
+                self.client.request("POST", ("images", "aliases"), {"name": reference, "target": fingerprint})
         except LXDError:
             if not self.has(reference):
                 raise
@@ -118,106 +108,67 @@ class Images:
             deleted.extend(sorted(names))
         return deleted
 
-    def _exists(self, *url: str) -> bool:
+    def _read(self, *url: str) -> dict[str, Any] | None:
+        """What LXD says of an image or an alias; None if it has none."""
         try:
-            self.client.get("images", *url)
+            return dict(self.client.get("images", *url))
         except LXDError as error:
             if error.code == NOT_FOUND:
-                return False
+                return None
             raise
-        return True
 
 
-def refuse_devices(path: str) -> None:
-    """Refuse an image with a device file: its user would reach the host's devices.
-
-    The image is listed by the programs by which LXD unpacks it, in the format that LXD sees. A file may be two things at once.
+def remade(path: str) -> str:
+    """Make a tarball of an image's root file system, and return its path.
 
     :raises Unacceptable: with a sentence for the user.
+    :raises OSError: the tarball could not be written.
     """
-    kind = format_of(path)
-    listing = ["unsquashfs", "-lln", path] if kind == "squashfs" else ["tar", "--list", "--verbose", "--numeric-owner", "--file=-"]
-    if kind and kind != "squashfs":
-        listing.append(kind)
-    found = ""
-    with open(path, "rb") as file, subprocess.Popen(
-        listing, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={"PATH": os.environ["PATH"], "LC_ALL": "C"}
-    ) as process:
-        for number, line in enumerate(process.stdout or ()):
-            found = found or device_of(line.decode("utf-8", "replace").rstrip("\n"))
-            if number % FIRST_MEMBERS == 0:
-                time.sleep(0)  # lets the other green threads of nova-compute run
-    if found:
-        raise Unacceptable(f"It has the device file {found[-40:]}. Build it without: servers have devices by their flavor alone.")
+    new = f"{path}.root"
+    command = [sys.executable, "-I", rootfs.__file__, path, new]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            while process.poll() is None:
+                time.sleep(0.1)  # lets the other green threads of nova-compute run
+        finally:
+            process.kill()
+        said, error = process.communicate()
+    if process.returncode == rootfs.REFUSED:
+        raise Unacceptable(said.strip())
+    if process.returncode == -signal.SIGXCPU:
+        raise Unacceptable(rootfs.TOO_LARGE.format("this host reads"))
     if process.returncode != 0:
-        raise Unacceptable(NO_IMAGE)
-
-
-def format_of(path: str) -> str:
-    """Read how LXD would unpack a file: by an option of tar, or as squashfs.
-
-    A plain tarball has no option.
-
-    :raises Unacceptable: in no way that is known here.
-    """
-    with open(path, "rb") as file:
-        head = file.read(512)
-    for offset, mark, kind in FORMATS:
-        if head[offset : offset + len(mark)] == mark:
-            return kind
-    raise Unacceptable(NO_IMAGE)
-
-
-def device_of(line: str) -> str:
-    """Read which device file a line of a listing shows.
-
-    The text is empty if the line shows no device file, or a harmless one.
-    """
-    if line[:1] not in ("b", "c"):
-        return ""
-    device = _DEVICE.match(line)
-    if device and line[0] == "c" and (int(device[1]), int(device[2])) in HARMLESS:
-        return ""
-    return device[3] if device else line
+        raise OSError(f"The image could not be made anew: {error.strip()[-200:]}")
+    return new
 
 
 def upload(path: str, architecture: str, reference: str) -> Upload:
-    """Compute the request that gives LXD an image; its file is read while it is sent.
+    """Compute the request that gives LXD a root file system.
 
-    :raises Unacceptable: the file is not an image of a container.
+    Its file is read while it is sent.
     """
-    size = os.path.getsize(path)
-    headers = {"X-LXD-properties": urlencode({PROPERTY: reference})}
-    metadata = made_metadata(path, architecture)
-    if not metadata:
-        return Upload({**headers, "Content-Type": "application/octet-stream", "Content-Length": str(size)}, _chunks(path))
-    head = b"".join([_part("metadata"), metadata, b"\r\n", _part("rootfs")])
+    head = b"".join([_part("metadata"), made_metadata(architecture), b"\r\n", _part("rootfs")])
     tail = f"\r\n--{_BOUNDARY}--\r\n".encode()
-    headers["Content-Type"] = f"multipart/form-data; boundary={_BOUNDARY}"
-    headers["Content-Length"] = str(len(head) + size + len(tail))
+    headers = {
+        "X-LXD-properties": urlencode({PROPERTY: reference, MADE_ANEW: "true"}),
+        "Content-Type": f"multipart/form-data; boundary={_BOUNDARY}",
+        "Content-Length": str(len(head) + os.path.getsize(path) + len(tail)),
+    }
     return Upload(headers, itertools.chain([head], _chunks(path), [tail]))
 
 
-def made_metadata(path: str, architecture: str) -> bytes:
-    """Compute the tarball of metadata for a root file system.
+def made_metadata(architecture: str) -> bytes:
+    """Compute the tarball of metadata.
 
-    It is empty if the file has metadata of its own, and the same for equal files, because LXD's fingerprint of an image is made of both.
-
-    :raises Unacceptable: the file is neither a tarball nor a squashfs.
+    It is always the same, because LXD's fingerprint of an image is made of it, too.
     """
-    if format_of(path) != "squashfs":
-        try:
-            with tarfile.open(path) as archive:
-                if any(os.path.normpath(member.name) == "metadata.yaml" for member in itertools.islice(archive, FIRST_MEMBERS)):
-                    return b""
-        except (tarfile.TarError, EOFError, OSError) as error:
-            raise Unacceptable(NO_IMAGE) from error
     # JSON is YAML. LXD refuses the date 0. Without the template a server would have the name of the host that built its image.
+    # Its file is not in what rootfs.py makes, and it is not written again at a copy: LXD follows a link that is there.
     metadata = {
         "architecture": architecture,
         "creation_date": 1,
         "properties": {"description": "Root file system of OpenStack's image service"},
-        "templates": {"/etc/hostname": {"when": ["create", "copy"], "template": "hostname.tpl"}},
+        "templates": {"/etc/hostname": {"when": ["create"], "template": "hostname.tpl"}},
     }
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -252,7 +203,7 @@ def _chunks(path: str) -> Iterator[bytes]:
 
 
 def _fingerprint(path: str, architecture: str) -> str:
-    digest = hashlib.sha256(made_metadata(path, architecture))
+    digest = hashlib.sha256(made_metadata(architecture))
     for chunk in _chunks(path):
         digest.update(chunk)
     return digest.hexdigest()

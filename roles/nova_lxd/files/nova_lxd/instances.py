@@ -181,15 +181,18 @@ def _concerns(operation: Mapping[str, Any], name: str) -> bool:
     return any(str(url).partition("?")[0].rsplit("/", 1)[-1] == name for url in urls)
 
 
-def configuration(server: Any) -> dict[str, str]:
+def configuration(server: Any, processes: int) -> dict[str, str]:
     """Compute LXD's configuration of a server.
 
     It has limits, what cloud-init reads, and whose it is.
 
     :arg server: Nova's Instance.
+    :arg processes: how many it may have.
     """
     config = {
-        **limits(server.flavor),
+        **limits(server.flavor, processes),
+        # Root and users of two servers are different users of the host.
+        "security.idmap.isolated": "true",
         # Nova starts servers after a host's boot: it knows which ones should run.
         "boot.autostart": "false",
         "user.meta-data": _meta_data(server),
@@ -202,15 +205,15 @@ def configuration(server: Any) -> dict[str, str]:
     return config
 
 
-def limits(flavor: Any) -> dict[str, str]:
+def limits(flavor: Any, processes: int) -> dict[str, str]:
     """Compute what a flavor means for an instance, its root disk aside."""
-    config = {"limits.cpu": str(flavor.vcpus), "limits.memory": f"{flavor.memory_mb}MiB"}
+    config = {"limits.cpu": str(flavor.vcpus), "limits.memory": f"{flavor.memory_mb}MiB", "limits.processes": str(processes)}
     if str((flavor.extra_specs or {}).get(NESTING, "")).lower() in ("true", "1", "yes"):
         config["security.nesting"] = "true"
     return config
 
 
-LIMIT_KEYS = ("limits.cpu", "limits.memory", "security.nesting")
+LIMIT_KEYS = ("limits.cpu", "limits.memory", "limits.processes", "security.nesting")
 
 
 def root_device(flavor: Any, pool: str) -> dict[str, str]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 import copy
+import sys
+import types
 import typing as t
 
 import pytest
@@ -103,6 +105,9 @@ def without(name: str) -> dict[str, t.Any]:
         (site(settings={"nova": {"DEFAULT": 1}}), "openstack_cloud_settings: nova has no sections"),
         (site(accept_hardware="gpu9"), "openstack_cloud_accept_hardware names gpu9"),
         (site(projects=[{"name": "service"}]), "service belongs to the cloud itself"),
+        (site(projects=[{"name": "Admin"}]), "Admin belongs to the cloud itself"),
+        (site(users=[{"name": "nova", "password": "x"}]), "nova is an account of the cloud itself"),
+        (site(users=[{"name": "Admin", "password": "x"}]), "Admin is an account of the cloud itself"),
         (site(projects=[{"name": "a"}, {"name": "a"}]), "openstack_cloud_projects: a is there more than once"),
         (site(projects=[{"name": "a", "limits": {"gpu": 1}}]), "did you mean gpus?"),
         (site(projects=[{"name": "a", "limits": {"gpus": {"a100": -1}}}]), "gpus: a100 is -1: write 0 or more"),
@@ -162,6 +167,24 @@ def test_a_service_has_its_own_secrets_and_no_others(plan: dict[str, t.Any]) -> 
 def test_a_missing_secret_is_named(plan: dict[str, t.Any]) -> None:
     with pytest.raises(ValueError, match="The cloud has no secret messaging_nova"):
         control_conf.files(plan, {key: value for key, value in SECRETS.items() if key != "messaging_nova"}, "nova")
+
+
+def test_keystone_forgets_the_request_before(plan: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its context, which has what it read, is replaced before Keystone looks at a request."""
+    (program,) = (one["content"] for one in control_conf.files(plan, SECRETS, "keystone") if one["path"] == control_conf.KEYSTONE_WSGI)
+    assert control_conf.KEYSTONE_WSGI in control_conf.paths("keystone", "keystone")
+    seen: list[t.Any] = []
+    server, context = types.ModuleType("keystone.server.wsgi"), types.ModuleType("oslo_context.context")
+    server.initialize_public_application = lambda: lambda environ, start: seen.append(environ) or [b"answer"]  # type: ignore[attr-defined]
+    context.RequestContext = lambda overwrite: seen.append(overwrite)  # type: ignore[attr-defined]
+    for name, module in {"keystone": server, "keystone.server": server, server.__name__: server, context.__name__: context}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "oslo_context", context)
+    names: dict[str, t.Any] = {}
+    exec(program, names)
+    for number in (1, 2):
+        assert names["application"]({"number": number}, None) == [b"answer"]
+    assert seen == [True, {"number": 1}, True, {"number": 2}]
 
 
 def test_nova_asks_keystone_for_limits(plan: dict[str, t.Any]) -> None:
