@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import shutil
+import subprocess
 import tarfile
 import time
 import typing as t
+import zlib
 from pathlib import Path
 
 import pytest
@@ -18,7 +22,9 @@ from fake_lxd import FakeLXD, unified
 from nova_lxd import images as subject
 from nova_lxd.client import Client
 from nova_lxd.errors import LXDError, Unacceptable
-from nova_lxd.images import MADE_ANEW, PROPERTY, Images
+from nova_lxd.images import PROPERTY, UNPACKED, Images
+
+LIMIT = 20 << 30  # bytes
 
 
 def root(size: int = 10) -> bytes:
@@ -78,7 +84,7 @@ def test_of_a_unified_image_the_root_file_system_alone_goes_to_lxd(lxd: FakeLXD,
         Member("rootfs/run/lock", tarfile.SYMTYPE, link="/var/lock"),
         compression="gz",
     )
-    assert images.ensure("glance-1", fetching(content), str(tmp_path))
+    assert images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
     metadata, members = parts(lxd, "glance-1")
     assert set(metadata) == {"metadata.yaml", "templates/hostname.tpl"}
     assert b'"architecture": "x86_64"' in metadata["metadata.yaml"] and b"loop" not in metadata["metadata.yaml"]
@@ -88,7 +94,7 @@ def test_of_a_unified_image_the_root_file_system_alone_goes_to_lxd(lxd: FakeLXD,
     )
     assert sorted(members) == [".", "etc/message", "etc/motd", "run/lock"]
     assert members["etc/message"].linkname == "etc/motd" and members["etc/motd"].size == 5
-    assert stored(lxd, "glance-1")["properties"] == {PROPERTY: "glance-1", MADE_ANEW: "true"}
+    assert stored(lxd, "glance-1")["properties"] == {PROPERTY: "glance-1", UNPACKED: "16384"}, "a folder, a file and two links"
 
 
 @pytest.mark.parametrize("begin", [b"", b"hsqs"], ids=["tarball", "squashfs"])
@@ -101,7 +107,7 @@ def test_a_root_file_system_keeps_what_a_container_may_have(lxd: FakeLXD, images
         Member("./name\udcff" + "x" * 200, content=b"1"),
         Member("./dev/null", tarfile.CHRTYPE, device=(1, 3)),
     )
-    images.ensure("glance-1", fetching(begin + content), str(tmp_path))
+    images.ensure("glance-1", fetching(begin + content), str(tmp_path), LIMIT)
     members = parts(lxd, "glance-1")[1]
     assert sorted(members) == [".", "dev/null", "name\udcff" + "x" * 200, "usr/bin/ping", "usr/bin/su", "var/pipe"]
     su = members["usr/bin/su"]
@@ -111,8 +117,8 @@ def test_a_root_file_system_keeps_what_a_container_may_have(lxd: FakeLXD, images
 
 
 def test_an_image_is_fetched_once(images: Images, tmp_path: Path) -> None:
-    assert images.ensure("glance-1", fetching(unified({})), str(tmp_path))
-    assert not images.ensure("glance-1", refused, str(tmp_path))
+    assert images.ensure("glance-1", fetching(unified({})), str(tmp_path), LIMIT)
+    assert not images.ensure("glance-1", refused, str(tmp_path), LIMIT)
 
 
 class Member(t.NamedTuple):
@@ -148,9 +154,15 @@ def with_device(name: str, kind: bytes, major: int, minor: int, compression: str
     return tarball(Member("etc/motd"), Member(name, kind, mode=0o666, device=(major, minor)), compression=compression)
 
 
+def pax(**values: str) -> dict[str, str]:
+    """Fields of a member that win over those of its header, as no header can have them."""
+    return values
+
+
 LINK = Member("a", tarfile.SYMTYPE, link="/etc")
 METADATA = Member("metadata.yaml")
 OUT, BEHIND, NONE = "leads out of the image", "lies behind a symbolic link", "no image of a container"
+ZERO, LONG, LINUX = "has the character 0 in it", "the end of a longer name than Linux has", "a target that Linux does not have"
 # By what is wrong: a part of the sentence, and what is in the image.
 HOSTILE = {
     "parent": (OUT, [Member("../etc/cron.d/x", content=b"x")]),
@@ -178,7 +190,22 @@ HOSTILE = {
     "owner": ("user or group of 65536 or above", [Member("x", owner=(100000, 0))]),
     "group": ("user or group of 65536 or above", [Member("x", owner=(0, 65536))]),
     "volume": ("is no file, folder or link", [Member("x", b"V")]),
-    "size": ("too large: more than 200 GiB", [Member("x", size=1 << 60)]),
+    "size": ("too large: more than 20 GiB when it is unpacked", [Member("x", size=1 << 60)]),
+    "character 0 in a name": (ZERO, [Member("x", attributes=pax(path="a\0x"))]),
+    "character 0 in a link, which is then a link at the end of the name": (
+        ZERO,
+        [Member("x", tarfile.SYMTYPE, link="..", attributes=pax(path="a\0x")), Member("a/evil")],
+    ),
+    "character 0 for a root": (ZERO, [METADATA, Member("x", tarfile.SYMTYPE, link="/etc", attributes=pax(path="rootfs/\0"))]),
+    "character 0 in a target": (LINUX, [Member("x", tarfile.SYMTYPE, link="y", attributes=pax(linkpath="..\0"))]),
+    "character 0 in a hard link": (ZERO, [Member("y"), Member("x", tarfile.LNKTYPE, link="y", attributes=pax(linkpath="y\0z"))]),
+    "a name of 256 bytes": (LONG, [Member("é" * 128)]),
+    "a path of 4,096 bytes": (LONG, [Member("x" * 254 + "/", tarfile.DIRTYPE), Member(("x" * 255 + "/") * 15 + "x" * 255 + "/y")]),
+    "a target of 4,096 bytes": (LINUX, [Member("x", tarfile.SYMTYPE, link="x" * 4096)]),
+    "no target": (LINUX, [Member("x", tarfile.SYMTYPE)]),
+    "attributes of 64 KiB": ("more than 64 KiB about one file", [Member("x", attributes={"SCHILY.xattr.user.x": "y" * (64 << 10)})]),
+    "a name of 5 MiB": ("more than 64 KiB about one file", [Member("x/" * (5 << 19))]),
+    "holes in the newest form": ("stored with its holes", [Member("x", attributes={"GNU.sparse.major": "1", "GNU.sparse.minor": "0"})]),
     "truncated": (NONE, [Member("x", size=1 << 30)]),
 }
 
@@ -189,7 +216,7 @@ def test_what_leads_out_of_an_image_is_refused(
     lxd: FakeLXD, images: Images, tmp_path: Path, sentence: str, members: list[Member], compression: str
 ) -> None:
     with pytest.raises(Unacceptable, match=sentence) as caught:
-        images.ensure("glance-1", fetching(tarball(*members, compression=compression)), str(tmp_path))
+        images.ensure("glance-1", fetching(tarball(*members, compression=compression)), str(tmp_path), LIMIT)
     assert len(str(caught.value)) <= 128, "Nova cuts it off"
     assert lxd.images == {}
 
@@ -198,10 +225,149 @@ def test_what_leads_out_of_an_image_is_refused(
 def test_the_name_of_the_server_is_not_written_behind_a_link(lxd: FakeLXD, images: Images, tmp_path: Path, name: str) -> None:
     """LXD writes it as the host's root, and follows a link (CVE-2026-23954)."""
     content = tarball(Member("etc", tarfile.DIRTYPE), Member(name, tarfile.SYMTYPE, link="/etc/shadow"), Member("etc/motd"))
-    images.ensure("glance-1", fetching(content), str(tmp_path))
+    images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
     metadata, members = parts(lxd, "glance-1")
     assert sorted(members) == ["etc", "etc/motd"]
     assert b'"when": ["create"]' in metadata["metadata.yaml"], "at a copy the user's own link may be there"
+
+
+COMPRESSED: dict[str, t.Callable[[bytes], bytes]] = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+@pytest.mark.parametrize("pieces", [2, 20_000])
+def test_an_image_in_many_streams_is_taken_whole(lxd: FakeLXD, images: Images, tmp_path: Path, kind: str, pieces: int) -> None:
+    """As pbzip2, bgzip and cat make them."""
+    whole = tarball(*(Member(f"file{number}", content=b"x" * 600) for number in range(20)))
+    size = -(-len(whole) // min(pieces, len(whole)))
+    content = b"".join(COMPRESSED[kind](whole[begin : begin + size]) for begin in range(0, len(whole), size))
+    images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
+    assert len(parts(lxd, "glance-1")[1]) == 20
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+@pytest.mark.parametrize("how", ["cut", "wrong sum", "with something behind", "with half a stream behind", "with a second image behind"])
+def test_a_compressed_image_that_is_not_whole_is_refused(lxd: FakeLXD, images: Images, tmp_path: Path, kind: str, how: str) -> None:
+    compress = COMPRESSED[kind]
+    whole = tarball(*(Member(f"file{number}", content=os.urandom(600)) for number in range(20)))
+    content = compress(whole)
+    middle = len(content) // 2
+    changed = {
+        "cut": content[:-5],
+        "wrong sum": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+        "with something behind": content + b"something",
+        "with half a stream behind": content + content[:middle],
+        "with a second image behind": content + content,
+    }[how]
+    with pytest.raises(Unacceptable, match=NONE):
+        images.ensure("glance-1", fetching(changed), str(tmp_path), LIMIT)
+    assert lxd.images == {}
+    images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
+
+
+@pytest.mark.parametrize(("end", "is_whole"), [(0, False), (512, False), (1024, True), (10240, True)])
+def test_an_image_ends_with_two_blocks_of_zeros(images: Images, tmp_path: Path, end: int, is_whole: bool) -> None:
+    content = tarball(Member("x", content=b"x" * 512))[:1024] + bytes(end)
+    if is_whole:
+        assert images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
+    for wrong in (content + b"x",) if is_whole else (content, gzip.compress(content)):
+        with pytest.raises(Unacceptable, match=NONE):
+            images.ensure("glance-2", fetching(wrong), str(tmp_path), LIMIT)
+
+
+def many_names() -> bytes:
+    """Each is a name for the next one."""
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 2
+    return (header.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")) * 2000 + tarball(Member("x"))
+
+
+def claiming(size: int) -> bytes:
+    header = tarfile.TarInfo("x")
+    header.size = size
+    return header.tobuf(tarfile.GNU_FORMAT) + bytes(512)
+
+
+@pytest.mark.parametrize("kind", ["", *COMPRESSED])
+@pytest.mark.parametrize(
+    "content",
+    [
+        many_names(),
+        claiming(19 << 30),
+        tarball(Member("x", attributes=pax(size="nan"), content=b"x" * 512)),
+        tarball(Member("x", attributes=pax(size="-512"), content=b"x" * 512)),
+        tarball(Member("x", attributes={"GNU.sparse.map": "0,a"}, content=b"x" * 512)),
+        tarball(Member("x", attributes={"GNU.sparse.map": "0,512", "GNU.sparse.size": "99999999"}, content=b"x" * 512))[:1500],
+    ],
+    ids=["2,000 names in a row", "a size of 19 GiB", "size nan", "a size below 0", "a wrong map", "cut in holes"],
+)
+def test_an_image_that_readers_stumble_over_is_refused_at_once(
+    lxd: FakeLXD, images: Images, tmp_path: Path, content: bytes, kind: str
+) -> None:
+    begin = time.process_time() + sum(os.times()[2:4])
+    with pytest.raises(Unacceptable, match=NONE):
+        images.ensure("glance-1", fetching(COMPRESSED.get(kind, bytes)(content)), str(tmp_path), LIMIT)
+    assert time.process_time() + sum(os.times()[2:4]) - begin < 5
+    assert lxd.images == {}
+
+
+@pytest.mark.parametrize(("given", "kept"), [("-1", 0), ("1e300", 1 << 33), ("1.5", 1)])
+def test_times_are_those_of_a_disk(lxd: FakeLXD, images: Images, tmp_path: Path, given: str, kept: int) -> None:
+    images.ensure("glance-1", fetching(tarball(Member("x", attributes=pax(mtime=given)))), str(tmp_path), LIMIT)
+    assert parts(lxd, "glance-1")[1]["x"].mtime == kept
+
+
+def test_many_equal_members_take_a_time_that_grows_with_their_number(images: Images, tmp_path: Path) -> None:
+    one = tarfile.TarInfo("x").tobuf(tarfile.GNU_FORMAT)
+    begin = sum(os.times()[2:4])
+    images.ensure("glance-1", fetching(gzip.compress(one * 50_000 + bytes(1024))), str(tmp_path), LIMIT)
+    assert sum(os.times()[2:4]) - begin < 20
+
+
+@pytest.mark.parametrize(
+    ("members", "size"),
+    [
+        ([Member("x", content=b"x" * 4096)], 4096),
+        ([Member("x", content=b"x" * 4097)], 8192),
+        ([Member(f"d{number}", tarfile.DIRTYPE) for number in range(10)], 40960),
+        ([Member("x", attributes={"SCHILY.xattr.user.x": "y" * 5000})], 8192),
+        ([Member("x", attributes={"GNU.sparse.map": "0,512", "GNU.sparse.size": "1000000"}, content=b"x" * 512)], 1003520),
+    ],
+    ids=["one block", "two blocks", "folders", "attributes", "holes"],
+)
+def test_an_image_is_as_large_as_it_is_on_a_disk(lxd: FakeLXD, images: Images, tmp_path: Path, members: list[Member], size: int) -> None:
+    with pytest.raises(Unacceptable, match=r"It is too large: more than .* GiB when it is unpacked"):
+        images.ensure("glance-1", fetching(tarball(*members)), str(tmp_path), size - 1)
+    images.ensure("glance-1", fetching(tarball(*members)), str(tmp_path), size)
+    assert stored(lxd, "glance-1")["properties"][UNPACKED] == str(size)
+
+
+def test_an_image_that_is_there_is_too_large_for_a_smaller_flavor(images: Images, tmp_path: Path) -> None:
+    images.ensure("glance-1", fetching(root(10_000)), str(tmp_path), LIMIT)
+    with pytest.raises(Unacceptable, match="too large"):
+        images.ensure("glance-1", refused, str(tmp_path), 10_000)
+    assert not images.ensure("glance-1", refused, str(tmp_path), LIMIT)
+
+
+def test_tar_which_unpacks_it_reads_the_same_names(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
+    names = ["a b", "two\nlines", "é", "\udcff", "back\\slash", "x" * 255, "/".join(["d" * 99] * 30), "-rf", "~", "'", " ", "a\tb", "*"]
+    members = [Member(f"./{name}", content=b"1") for name in names]
+    members += [Member(f"./{name}.l", tarfile.SYMTYPE, link=f"../{name}") for name in names if len(name) < 200]
+    members.append(Member("./x", attributes={f"SCHILY.xattr.user.{key}": "1\0=\n2" for key in ("a\0b", "a\nb", "a")}))
+    images.ensure("glance-1", fetching(tarball(*members)), str(tmp_path), LIMIT)
+    content = stored(lxd, "glance-1")["content"]
+    file = tmp_path / "rootfs.tar.gz"
+    file.write_bytes(content[content.index(b"\x1f\x8b\x08") :])
+    (tmp_path / "out").mkdir()
+    for locale in ("C", "C.UTF-8"):
+        words = ["tar", "--extract", "--gzip", "--file", file, "--directory", tmp_path / "out", "--no-same-owner"]
+        subprocess.run(words, check=True, env={"PATH": os.environ["PATH"], "LC_ALL": locale})
+        found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_symlink() or path.is_file()}
+        assert found == set(parts(lxd, "glance-1")[1]) == {member.name[2:] for member in members}
+        for member in members:
+            if member.kind == tarfile.SYMTYPE:
+                assert os.readlink(tmp_path / "out" / member.name) == member.link
+    assert set(parts(lxd, "glance-1")[1]["x"].pax_headers) == {"SCHILY.xattr.user.a"}
 
 
 @pytest.mark.parametrize("compression", ["", "gz"])
@@ -217,9 +383,9 @@ def test_half_an_image_is_refused(lxd: FakeLXD, images: Images, tmp_path: Path, 
         "a header is overwritten": whole[:at] + b"\xff" * 512 + whole[at + 512 :],
     }[how]
     with pytest.raises(Unacceptable, match=NONE):
-        images.ensure("glance-1", fetching(gzip.compress(half) if compression else half), str(tmp_path))
+        images.ensure("glance-1", fetching(gzip.compress(half) if compression else half), str(tmp_path), LIMIT)
     assert lxd.images == {}
-    images.ensure("glance-1", fetching(gzip.compress(whole) if compression else whole), str(tmp_path))
+    images.ensure("glance-1", fetching(gzip.compress(whole) if compression else whole), str(tmp_path), LIMIT)
 
 
 def test_a_program_that_something_else_ends_is_no_fault_of_the_image(
@@ -229,19 +395,29 @@ def test_a_program_that_something_else_ends_is_no_fault_of_the_image(
     script.write_text("import os\nos.kill(os.getpid(), 15)\n", encoding="utf-8")
     monkeypatch.setattr(subject.rootfs, "__file__", str(script))
     with pytest.raises(OSError, match="could not be made anew"):
-        images.ensure("glance-1", fetching(root()), str(tmp_path))
+        images.ensure("glance-1", fetching(root()), str(tmp_path), LIMIT)
+
+
+def test_a_description_of_4_gib_is_not_read(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
+    """It is 18 MB in the image."""
+    header = tarfile.TarInfo("./PaxHeaders/x")
+    header.type, header.size = tarfile.XHDTYPE, 4 << 30
+    content = header.tobuf(tarfile.USTAR_FORMAT) + bytes(1 << 20)
+    with pytest.raises(Unacceptable, match="too large: more than 64 KiB about one file"):
+        images.ensure("glance-1", fetching(gzip.compress(content)), str(tmp_path), LIMIT)
+    assert lxd.images == {}
 
 
 def test_what_would_fill_the_memory_is_refused(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
-    """A header of 4 GiB, which is 18 MB in the image."""
-    header = tarfile.TarInfo("./PaxHeaders/x")
-    header.type, header.size = tarfile.XHDTYPE, 4 << 30
-    with open(tmp_path / "made", "wb") as file, gzip.GzipFile("", "wb", 1, file) as packed:
-        packed.write(header.tobuf(tarfile.USTAR_FORMAT))
-        for _number in range(header.size >> 20):
-            packed.write(bytes(1 << 20))
+    """A stream of xz that asks for 4 GiB, in 100 bytes."""
+    small = [{"id": lzma.FILTER_LZMA2, "preset": 0}]
+    content = bytearray(lzma.compress(root(), check=lzma.CHECK_NONE, filters=small))
+    at = content.index(b"\x21\x01") + 2  # the size of the dictionary in the header of the block
+    content[at] = 40  # 4 GiB
+    length = (content[12] + 1) * 4
+    content[12 + length - 4 : 12 + length] = zlib.crc32(content[12 : 12 + length - 4]).to_bytes(4, "little")
     with pytest.raises(Unacceptable, match="too large: more than fits into memory"):
-        images.ensure("glance-1", lambda path: shutil.copy(tmp_path / "made", path), str(tmp_path))
+        images.ensure("glance-1", fetching(bytes(content)), str(tmp_path), LIMIT)
     assert lxd.images == {}
 
 
@@ -265,9 +441,40 @@ def test_an_image_with_a_device_file_is_refused(
 ) -> None:
     """LXD unpacks it as the host's root, and any user of a container could open it."""
     with pytest.raises(Unacceptable, match="has the device file") as caught:
-        images.ensure("glance-1", fetching(with_device(name, kind, *number, compression)), str(tmp_path))
+        images.ensure("glance-1", fetching(with_device(name, kind, *number, compression)), str(tmp_path), LIMIT)
     assert len(str(caught.value)) <= 128, "Nova cuts it off"
     assert lxd.images == {}
+
+
+def two_in_one(outer: bytes, inner: bytes) -> bytes:
+    """A file that is a plain tarball to who looks for "ustar", and a compressed one to who looks at its first bytes.
+
+    The tarball without compression lies in the field of gzip's header that programs skip.
+    """
+    extra = outer + bytes(1024)
+    assert len(extra) + 500 < 1 << 16
+    block = bytearray(512)
+    block[0:12] = b"\x1f\x8b\x08\x04\0\0\0\0\0\xff" + (500 + len(extra)).to_bytes(2, "little")
+    block[100:108], block[124:136], block[156:157] = b"0000644\0", b"00000000000\0", b"0"
+    block[257:265] = b"ustar\x0000"
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    deflate = zlib.compressobj(wbits=-15)
+    packed = deflate.compress(inner) + deflate.flush()
+    return bytes(block) + extra + packed + zlib.crc32(inner).to_bytes(4, "little") + (len(inner) & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def test_of_an_image_of_two_formats_one_alone_goes_to_lxd(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
+    """The compressed one, which is made anew: so LXD has nothing to choose."""
+    crafted = two_in_one(tarball(METADATA)[:512], tarball(Member("etc/inner")))
+    (tmp_path / "crafted").write_bytes(crafted)
+    plain = subprocess.run(["tar", "--list", "--file", str(tmp_path / "crafted")], check=True, capture_output=True, text=True).stdout
+    assert "metadata.yaml" in plain and "inner" not in plain, "it is what it should be"
+    images.ensure("glance-1", fetching(crafted), str(tmp_path), LIMIT)
+    assert list(parts(lxd, "glance-1")[1]) == ["etc/inner"]
+    with pytest.raises(Unacceptable, match="has the device file root/sda"):
+        inner = with_device("root/sda", tarfile.BLKTYPE, 8, 0)
+        images.ensure("glance-2", fetching(two_in_one(tarball(METADATA)[:512], inner)), str(tmp_path), LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -279,54 +486,54 @@ def test_an_image_with_a_device_file_is_refused(
     ],
 )
 def test_device_files_that_do_no_harm_pass(images: Images, tmp_path: Path, name: str, kind: bytes, number: tuple[int, int]) -> None:
-    assert images.ensure("glance-1", fetching(with_device(name, kind, *number)), str(tmp_path))
+    assert images.ensure("glance-1", fetching(with_device(name, kind, *number)), str(tmp_path), LIMIT)
 
 
 @pytest.mark.parametrize("content", [b"QFI\xfb" + b"\0" * 600, b"", b"\x1f\x8bbroken"], ids=["qcow2", "empty", "broken"])
 def test_images_of_virtual_machines_are_refused(lxd: FakeLXD, images: Images, tmp_path: Path, content: bytes) -> None:
     with pytest.raises(Unacceptable, match="no image of a container") as caught:
-        images.ensure("glance-1", fetching(content), str(tmp_path))
+        images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
     assert len(str(caught.value)) <= 128, "Nova cuts it off"
     assert lxd.images == {}
 
 
 @pytest.mark.parametrize("content", [unified({}), root()], ids=["unified", "root"])
 def test_equal_images_are_one_with_two_names(lxd: FakeLXD, images: Images, tmp_path: Path, content: bytes) -> None:
-    images.ensure("glance-1", fetching(content), str(tmp_path))
-    images.ensure("glance-2", fetching(content), str(tmp_path))
+    images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
+    images.ensure("glance-2", fetching(content), str(tmp_path), LIMIT)
     assert lxd.aliases["glance-1"] == lxd.aliases["glance-2"]
     assert len(lxd.images) == 1
 
 
 def test_an_image_from_before_is_fetched_again_and_made_anew(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
     """LXD has it as its user made it."""
-    images.ensure("glance-1", fetching(root()), str(tmp_path))
+    images.ensure("glance-1", fetching(root()), str(tmp_path), LIMIT)
     former = lxd.aliases["glance-1"]
     lxd.images["former"] = {**lxd.images.pop(former), "properties": {PROPERTY: "glance-1"}, "fingerprint": "former"}
     lxd.aliases["glance-1"] = "former"
-    assert not images.has("glance-1")
-    assert images.ensure("glance-1", fetching(root()), str(tmp_path))
-    assert lxd.aliases["glance-1"] == former and images.has("glance-1")
+    assert not images.has("glance-1", LIMIT)
+    assert images.ensure("glance-1", fetching(root()), str(tmp_path), LIMIT)
+    assert lxd.aliases["glance-1"] == former and images.has("glance-1", LIMIT)
     assert images.prune(keep=[], older_than=-1) == ["glance-1", "glance-1"], "the former one too"
 
 
 def test_an_image_whose_alias_was_never_made_is_adopted(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
-    images.ensure("glance-1", fetching(unified({})), str(tmp_path))
+    images.ensure("glance-1", fetching(unified({})), str(tmp_path), LIMIT)
     lxd.aliases.clear()
-    images.ensure("glance-1", fetching(unified({})), str(tmp_path))
+    images.ensure("glance-1", fetching(unified({})), str(tmp_path), LIMIT)
     assert list(lxd.aliases) == ["glance-1"]
 
 
 def test_a_failed_upload_is_an_error(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
     lxd.failures.append(("POST", "/images$", "no space left on device"))
     with pytest.raises(LXDError, match="no space left"):
-        images.ensure("glance-1", fetching(unified({})), str(tmp_path))
-    assert not images.has("glance-1")
+        images.ensure("glance-1", fetching(unified({})), str(tmp_path), LIMIT)
+    assert not images.has("glance-1", LIMIT)
 
 
 def test_only_images_that_no_server_uses_are_removed(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
     for number in range(3):
-        images.ensure(f"glance-{number}", fetching(unified({"n": b"%d" % number})), str(tmp_path))
+        images.ensure(f"glance-{number}", fetching(unified({"n": b"%d" % number})), str(tmp_path), LIMIT)
     lxd.images["foreign"] = {"fingerprint": "foreign", "properties": {"os": "debian"}, "uploaded_at": "2020-01-01T00:00:00Z"}
     lxd.aliases["second-name"] = lxd.aliases["glance-1"]
     assert images.prune([], older_than=3600) == [], "they are too young"
@@ -336,7 +543,7 @@ def test_only_images_that_no_server_uses_are_removed(lxd: FakeLXD, images: Image
 
 
 def test_the_age_of_an_image_begins_with_its_last_use(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
-    images.ensure("glance-1", fetching(unified({})), str(tmp_path))
+    images.ensure("glance-1", fetching(unified({})), str(tmp_path), LIMIT)
     image = stored(lxd, "glance-1")
     image.update(uploaded_at="2020-01-01T00:00:00Z", last_used_at=time.strftime("%Y-%m-%dT%H:%M:%S.000000001Z", time.gmtime()))
     assert images.prune([], older_than=3600) == []
@@ -348,7 +555,7 @@ def test_a_large_image_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "image"
     with open(path, "wb") as file:
         shutil.copyfileobj(io.BytesIO(root(5 << 20)), file)
-    sent = subject.upload(str(path), "x86_64", "glance-1")
+    sent = subject.upload(str(path), "x86_64", "glance-1", 4096)
     sizes = [len(chunk) for chunk in sent.chunks]
     assert sum(sizes) == int(sent.headers["Content-Length"])
     assert max(sizes) <= subject.CHUNK

@@ -69,7 +69,7 @@ servers.client.request("POST", ("images", "aliases"), {"name": "good.tar.gz", "t
 for name in ("unified.tar.gz", "root.tar.xz", "root.squashfs", "dev.squashfs", "dev.tar.gz", "good.tar.gz", "good.squashfs"):
     with tempfile.TemporaryDirectory() as folder:
         try:
-            print(f"{name}: {store.ensure(name, lambda path: shutil.copy('/root/images/' + name, path), folder)}")
+            print(f"{name}: {store.ensure(name, lambda path: shutil.copy('/root/images/' + name, path), folder, 1 << 30)}")
         except Exception as error:
             print(f"{name}: {error}")
 known = [alias["name"] for image in servers.client.get("images", query="recursion=1") for alias in image["aliases"]]

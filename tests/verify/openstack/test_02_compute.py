@@ -77,16 +77,56 @@ def test_each_server_has_a_gpu_of_its_own(cluster: Cluster, admin: Account, serv
     assert sorted(entry["servers"] for entry in gpus_in_placement(admin).values()) == sorted([server["id"]] for server in servers)
 
 
-def test_a_users_own_image_brings_no_device_file(cluster: Cluster, admin: Account, ada: Account, servers: list[dict[str, Any]]) -> None:
-    """LXD would unpack the file of a device as the host's root, and root of a server could open it: the other GPU, the host's disk."""
-    server = ada.ask("""
+def test_the_users_of_two_servers_are_not_one_user_of_the_host(cluster: Cluster, admin: Account, servers: list[dict[str, Any]]) -> None:
+    names = [instance(admin, server["id"]) for server in servers]
+    first = "ps --no-headers -o uid --pid $(lxc info {0} | sed --quiet 's/^PID: //p')"
+    owners = [int(cluster.out(HOST, first.format(name))) for name in names]
+    assert abs(owners[0] - owners[1]) >= 65536 and min(owners) >= 65536
+
+
+def test_a_server_can_not_start_processes_without_end(cluster: Cluster, admin: Account, servers: list[dict[str, Any]]) -> None:
+    name = instance(admin, servers[0]["id"])
+    assert cluster.out(HOST, f"lxc config get {name} limits.processes") == "8192"
+    bomb = "for number in $(seq 200); do sleep 5 & done; wait"
+    try:
+        cluster.out(HOST, f"lxc config set {name} limits.processes 100")
+        assert "can't fork: Resource temporarily unavailable" in cluster.run(HOST, f"lxc exec {name} -- sh -c '{bomb}'").stderr
+    finally:
+        cluster.out(HOST, f"lxc config set {name} limits.processes 8192")
+    done = cluster.run(HOST, f"lxc exec {name} -- sh -c '{bomb}'")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# What is put behind a good image, and what its user reads.
+HOSTILE_IMAGES = {
+    # LXD would unpack the file of a device as the host's root, and root of a server could open it: the other GPU, the host's disk.
+    "a device file": ("add('root/gpu', tarfile.CHRTYPE, devmajor=120, devminor=1)", "has the device file root/gpu"),
+    # For tar a link is at "a", for who reads on it is elsewhere.
+    "a name with the character 0": (
+        "add('x', tarfile.SYMTYPE, linkname='/etc/profile.d', pax_headers=dict(path='a\\0x')); add('a/followed.sh')",
+        "A name has the character 0 in it",
+    ),
+    "2 GiB of zeros in 1 KiB": (
+        "add('zeros', pax_headers={'GNU.sparse.map': '0,0', 'GNU.sparse.size': str(2 << 30)})",
+        "more than 1 GiB when it is unpacked",
+    ),
+}
+
+
+@pytest.mark.parametrize(("member", "said"), HOSTILE_IMAGES.values(), ids=HOSTILE_IMAGES)
+def test_a_users_hostile_image_is_refused_and_named(cluster: Cluster, ada: Account, member: str, said: str) -> None:
+    server = ada.ask(f"""
         import io, tarfile
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name, kind, number in (("sbin/init", tarfile.REGTYPE, (0, 0)), ("root/gpu", tarfile.CHRTYPE, (120, 1))):
+            def add(name, kind=tarfile.REGTYPE, **fields):
                 member = tarfile.TarInfo(name)
-                member.type, member.mode, (member.devmajor, member.devminor) = kind, 0o777, number
+                member.type, member.mode = kind, 0o777
+                for field, value in fields.items():
+                    setattr(member, field, value)
                 archive.addfile(member)
+            add("sbin/init")
+            {member}
         image = cloud.image.create_image(name="crafted", data=buffer.getvalue(), disk_format="raw", container_format="bare")
         flavor = cloud.compute.find_flavor("small", ignore_missing=False).id
         networks = [dict(uuid=cloud.network.find_network("physics", ignore_missing=False).id)]
@@ -95,8 +135,8 @@ def test_a_users_own_image_brings_no_device_file(cluster: Cluster, admin: Accoun
         removed(server.id)
         cloud.image.delete_image(image.id)
     """)
-    assert server["status"] == "ERROR", server
-    assert "has the device file root/gpu" in server["fault"], server["fault"]
+    assert server["status"] == "ERROR" and said in server["fault"], server
+    assert cluster.out(HOST, "ls -d /etc/profile.d/followed.sh 2>/dev/null || true") == ""
 
 
 def test_a_users_own_image_writes_nothing_on_the_host(cluster: Cluster, admin: Account, ada: Account) -> None:

@@ -252,16 +252,18 @@ class LXDDriver(driver.ComputeDriver):
     def _ensure_image_of(self, context: Any, instance: Any, image_meta: Any) -> str:
         """Give LXD the image of a server, and return its identifier in Glance."""
         reference = str(image_meta.id if image_meta.obj_attr_is_set("id") and image_meta.id else instance.image_ref)
-        self._ensure_image(context, reference)
+        self._ensure_image(context, reference, instance.flavor.root_gb)
         return reference
 
-    def _ensure_image(self, context: Any, reference: str) -> bool:
+    def _ensure_image(self, context: Any, reference: str, root_gb: int = 0) -> bool:
+        limit = (root_gb or CONF.lxd.image_gb) << 30  # bytes
+
         @utils.synchronized(f"nova-lxd-image-{reference}")
         def ensure() -> bool:
             with tempfile.TemporaryDirectory(prefix=recovery.FOLDER, dir=CONF.instances_path) as folder:
                 try:
                     return Images(self.lxd, self.architecture).ensure(
-                        reference, lambda path: glance.API().download(context, reference, dest_path=path), folder
+                        reference, lambda path: glance.API().download(context, reference, dest_path=path), folder, limit
                     )
                 except Unacceptable as error:
                     raise exception.ImageUnacceptable(image_id=reference, reason=str(error)) from error

@@ -29,8 +29,9 @@ from .errors import LXDError, Unacceptable
 from .instances import HOSTNAME
 
 PROPERTY = "nova.image"  # the mark of the images that the driver put into LXD
-# The mark of those that rootfs.py made. Images that came to LXD before this mark existed are users' own, so they are fetched again.
-MADE_ANEW = "nova.made_anew"
+# The bytes that an image takes of a disk, and the mark of those that rootfs.py made. Images that came to LXD before this mark existed
+# are users' own, so they are fetched again.
+UNPACKED = "nova.unpacked"
 CHUNK = 1 << 20  # bytes
 _BOUNDARY = "nova-lxd-f3b1c7a0"
 
@@ -49,26 +50,34 @@ class Images:
         self.client = client
         self.architecture = architecture
 
-    def has(self, reference: str) -> bool:
-        """Say whether LXD has an image of Glance that rootfs.py made."""
+    def has(self, reference: str, limit: int) -> bool:
+        """Say whether LXD has an image of Glance that rootfs.py made.
+
+        :arg limit: bytes of a disk that it may take.
+        :raises Unacceptable: it takes more.
+        """
         alias = self._read("aliases", reference)
         image = self._read(alias["target"]) if alias else None
-        return bool(image and MADE_ANEW in image["properties"])
+        size = str(((image or {}).get("properties") or {}).get(UNPACKED, ""))
+        if size.isdigit() and int(size) > limit:
+            raise Unacceptable(rootfs.TOO_LARGE.format(rootfs.gibibytes(limit)))
+        return size.isdigit()
 
-    def ensure(self, reference: str, fetch: Callable[[str], object], folder: str) -> bool:
+    def ensure(self, reference: str, fetch: Callable[[str], object], folder: str, limit: int) -> bool:
         """Give LXD an image of Glance, unless it has it.
 
         :arg fetch: writes the image into a file with the path that it is given.
         :arg folder: where that file may be meanwhile.
+        :arg limit: bytes of a disk that it may take when it is unpacked.
         :returns: whether it was fetched.
         :raises Unacceptable: the image is not one of a container, or has what a container may not have.
         """
-        if self.has(reference):
+        if self.has(reference, limit):
             return False
         path = os.path.join(folder, "image")
         fetch(path)
-        path = remade(path)
-        sent = upload(path, self.architecture, reference)
+        path, size = remade(path, limit)
+        sent = upload(path, self.architecture, reference, size)
         try:
             fingerprint = str(self.client.upload(("images",), sent.chunks, sent.headers).metadata["fingerprint"])
         except LXDError as error:
@@ -82,7 +91,7 @@ class Images:
             else:
                 self.client.request("POST", ("images", "aliases"), {"name": reference, "target": fingerprint})
         except LXDError:
-            if not self.has(reference):
+            if not self.has(reference, limit):
                 raise
         return True
 
@@ -118,14 +127,15 @@ class Images:
             raise
 
 
-def remade(path: str) -> str:
-    """Make a tarball of an image's root file system, and return its path.
+def remade(path: str, limit: int) -> tuple[str, int]:
+    """Make a tarball of an image's root file system.
 
+    :returns: its path, and the bytes of a disk that it takes when it is unpacked.
     :raises Unacceptable: with a sentence for the user.
     :raises OSError: the tarball could not be written.
     """
     new = f"{path}.root"
-    command = [sys.executable, "-I", rootfs.__file__, path, new]
+    command = [sys.executable, "-I", rootfs.__file__, path, new, str(limit)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             while process.poll() is None:
@@ -139,10 +149,10 @@ def remade(path: str) -> str:
         raise Unacceptable(rootfs.TOO_LARGE.format("this host reads"))
     if process.returncode != 0:
         raise OSError(f"The image could not be made anew: {error.strip()[-200:]}")
-    return new
+    return new, int(said)
 
 
-def upload(path: str, architecture: str, reference: str) -> Upload:
+def upload(path: str, architecture: str, reference: str, size: int) -> Upload:
     """Compute the request that gives LXD a root file system.
 
     Its file is read while it is sent.
@@ -150,7 +160,7 @@ def upload(path: str, architecture: str, reference: str) -> Upload:
     head = b"".join([_part("metadata"), made_metadata(architecture), b"\r\n", _part("rootfs")])
     tail = f"\r\n--{_BOUNDARY}--\r\n".encode()
     headers = {
-        "X-LXD-properties": urlencode({PROPERTY: reference, MADE_ANEW: "true"}),
+        "X-LXD-properties": urlencode({PROPERTY: reference, UNPACKED: str(size)}),
         "Content-Type": f"multipart/form-data; boundary={_BOUNDARY}",
         "Content-Length": str(len(head) + os.path.getsize(path) + len(tail)),
     }

@@ -16,6 +16,7 @@ OPTIONS = [
     cfg.IntOpt("patience", default=600, min=10, help="Seconds that LXD may take for one operation, such as unpacking an image."),
     cfg.IntOpt("start_patience", default=60, min=0, help="Seconds that nova-compute waits for LXD at its own start."),
     cfg.IntOpt("processes", default=8192, min=64, help="Processes and threads that a server may have at once."),
+    cfg.IntOpt("image_gb", default=40, min=1, help="GiB that an image may take unpacked, where the flavor has no size of a root disk."),
 ]
 
 
