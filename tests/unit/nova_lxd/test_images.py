@@ -394,7 +394,7 @@ def test_a_program_that_something_else_ends_is_no_fault_of_the_image(
     script = tmp_path / "killed.py"
     script.write_text("import os\nos.kill(os.getpid(), 15)\n", encoding="utf-8")
     monkeypatch.setattr(subject.rootfs, "__file__", str(script))
-    with pytest.raises(OSError, match="could not be made anew"):
+    with pytest.raises(OSError, match="could not be rebuilt"):
         images.ensure("glance-1", fetching(root()), str(tmp_path), LIMIT)
 
 
@@ -465,7 +465,7 @@ def two_in_one(outer: bytes, inner: bytes) -> bytes:
 
 
 def test_of_an_image_of_two_formats_one_alone_goes_to_lxd(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
-    """The compressed one, which is made anew: so LXD has nothing to choose."""
+    """The compressed one, which is rebuilt: so LXD has nothing to choose."""
     crafted = two_in_one(tarball(METADATA)[:512], tarball(Member("etc/inner")))
     (tmp_path / "crafted").write_bytes(crafted)
     plain = subprocess.run(["tar", "--list", "--file", str(tmp_path / "crafted")], check=True, capture_output=True, text=True).stdout

@@ -148,7 +148,7 @@ def remade(path: str, limit: int) -> tuple[str, int]:
     if process.returncode == -signal.SIGXCPU:
         raise Unacceptable(rootfs.TOO_LARGE.format("this host reads"))
     if process.returncode != 0:
-        raise OSError(f"The image could not be made anew: {error.strip()[-200:]}")
+        raise OSError(f"The image could not be rebuilt: {error.strip()[-200:]}")
     return new, int(said)
 
 

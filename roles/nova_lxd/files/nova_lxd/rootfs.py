@@ -72,9 +72,10 @@ class Refused(Exception):
 
 
 class Member(tarfile.TarInfo):
-    """A member of a tarball, whose description is short, and which ends as tarballs end.
+    """A member of a tarball.
 
-    tarfile reads descriptions of any length, and takes a broken or missing header for the end.
+    Its description is short, and the tarball ends as tarballs end. tarfile reads descriptions of any length, and takes a broken or
+    missing header for the end.
     """
 
     # The types of tarfile leave out its errors, its methods for one type of member, and the list of members; and let fromtarfile
@@ -106,9 +107,9 @@ class Member(tarfile.TarInfo):
 
 
 class Streams:
-    """A file compressed by bzip2 or xz: one stream after another, with nothing else behind.
+    """A file compressed by bzip2 or xz.
 
-    Python's own readers leave out what they can't read behind the first stream.
+    It is one stream after another, with nothing else behind. Python's own readers leave out what they can't read behind the first stream.
     """
 
     def __init__(self, file: IO[bytes], new: Callable[[], Any], padding: bytes = b"") -> None:
@@ -333,7 +334,9 @@ def written(file: IO[bytes]) -> tarfile.TarFile:
 
 
 def remake(image: str, new: str, limit: int) -> int:
-    """Write the root file system of an image as a tarball. Equal images give equal ones.
+    """Write the root file system of an image as a tarball.
+
+    Equal images give equal ones.
 
     :returns: the bytes that it takes of a disk.
     :raises Refused: a container may not have what is in it, or it is no image.
