@@ -28,6 +28,7 @@ import resource
 import subprocess
 import sys
 import tarfile
+import time
 import zlib
 from typing import IO, Any, Callable, Iterator
 
@@ -40,12 +41,11 @@ MEMBERS = 2_000_000
 DEPTH = 200  # folders
 IDS = 1 << 16  # users and groups that LXD gives a container
 BLOCK = 4096  # bytes of a disk that a folder takes at least, and what a file is rounded up to
-# What Linux takes: bytes of a path, and of a name in a folder.
-PATH, NAME = 4095, 255
-DESCRIPTION = 64 << 10  # bytes before a member: a long name, extended attributes
-LATEST = 1 << 33  # seconds since 1970; the disk formats of Linux take no later time
+# What Linux takes: bytes of a path, and of a name in a folder. LXD's own folder comes before the path of a member.
+PATH, NAME, OF_LXD = 4095, 255, 300
+DESCRIPTION, OF_ALL = 64 << 10, 100  # bytes before a member: a long name, extended attributes; fields for all members
 # What this program may take. A small image has little time, however much it says that it is.
-MEMORY, SECONDS, BYTES_A_SECOND = 2 << 30, 120, 4 << 20
+MEMORY, SECONDS, BYTES_A_SECOND = 2 << 30, 30, 4 << 20
 # What LXD lets a container with privileges open: null, zero, full, random, urandom, tty, console, ptmx, tun, fuse (driver_lxc.go of 5.0);
 # and the mark of a removed file in a layer of an overlay, which is no device.
 HARMLESS = frozenset({(0, 0), (1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2), (10, 200), (10, 229)})
@@ -53,7 +53,10 @@ HARMLESS = frozenset({(0, 0), (1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5
 # behind links (CVE-2026-23954).
 WRITTEN_BY_LXD = ["etc", "hostname"]
 # The extended attributes that a container may set itself.
+CAPABILITY = "SCHILY.xattr.security.capability"
 ATTRIBUTE = re.compile(r"SCHILY\.xattr\.(security\.capability|user\.[!-<>-~]{1,250})")
+CAPABILITIES = {(12, b"\1"), (20, b"\2"), (24, b"\3")}  # the sizes of their versions (linux/capability.h)
+ATTRIBUTES, ENTRY = 3500, 32  # bytes that ext4 has for those of one file, and what each takes beside name and value
 
 # Nova shows 255 characters of a sentence, 127 of which are its own.
 NO_IMAGE = "It is no image of a container. Use LXD's unified image, or a tarball or squashfs of a root."
@@ -95,6 +98,8 @@ class Member(tarfile.TarInfo):
 
     def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         self._refuse_long()
+        if len(archive.pax_headers) > OF_ALL:  # each member gets them
+            raise Refused(TOO_LARGE.format(f"{OF_ALL} fields for all files"))
         return super()._proc_pax(archive)  # type: ignore[misc] # because tarfile's types leave it out
 
     def _proc_gnusparse_10(self, member: tarfile.TarInfo, *_rest: Any) -> None:
@@ -192,6 +197,8 @@ def members(unpacked: Unpacked, limit: int) -> Iterator[tuple[tarfile.TarFile, t
     with tarfile.open(fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member) as archive:  # type: ignore[call-overload]
         for member in archive:
             archive.members = []  # else it keeps all
+            if len(archive.pax_headers) > OF_ALL:
+                raise Refused(TOO_LARGE.format(f"{OF_ALL} fields for all files"))
             if member.size < 0:
                 raise Refused(NO_IMAGE)
             if member.size > limit:
@@ -224,7 +231,7 @@ def parts_of(name: str) -> list[str]:
     if len(parts) > DEPTH:
         raise Refused(TOO_LARGE.format(f"{DEPTH} folders deep"))
     sizes = [len(part.encode("utf-8", "surrogateescape")) for part in parts]
-    if max(sizes, default=0) > NAME or sum(sizes) + len(sizes) > PATH:
+    if max(sizes, default=0) > NAME or sum(sizes) + len(sizes) > PATH - OF_LXD:
         raise Refused(f"{shown(name)} is the end of a longer name than Linux has.")
     return parts
 
@@ -253,53 +260,81 @@ class Root:
 
     def __init__(self, unified: bool, limit: int) -> None:
         self.unified, self.limit = unified, limit
-        self.links: set[str] = set()
-        self.count = self.size = 0
+        self.kinds: dict[str, bytes] = {}  # by name; that of a hard link is its target's
+        # They come last: GNU tar puts a file in the place of each one until its end, and searches all of them for each folder.
+        self.links: list[tarfile.TarInfo] = []
+        self.size = 0
+        self.now = time.time()
 
     def within(self, name: str) -> list[str] | None:
         """The place in the root file system; None for what is beside it.
 
-        :raises Refused: it leads through a symbolic link, which tar would follow.
+        :raises Refused: it leads through a symbolic link, which tar would follow, or below what is no folder.
         """
         parts = parts_of(name)
         if self.unified:
             if parts[:1] != ["rootfs"]:
                 return None
             parts = parts[1:]
-        if self.links:
+        if self.kinds.get("/".join(parts[:-1])) != tarfile.DIRTYPE:
             for depth in range(1, len(parts)):
-                if "/".join(parts[:depth]) in self.links:
-                    raise Refused(f"{shown(name)} lies behind a symbolic link.")
+                kind = self.kinds.get("/".join(parts[:depth]), tarfile.DIRTYPE)
+                if kind != tarfile.DIRTYPE:
+                    behind = "behind a symbolic link" if kind == tarfile.SYMTYPE else "below what is no folder"
+                    raise Refused(f"{shown(name)} lies {behind}.")
         return parts
+
+    def add(self, name: str, kind: bytes, size: int = BLOCK) -> None:
+        """Count a member; a folder may come twice.
+
+        :raises Refused: there is too much, or two of one name.
+        """
+        known = self.kinds.get(name)
+        if known == kind == tarfile.DIRTYPE:
+            return
+        if known:
+            raise Refused(f"{shown(name)} is in it twice.")
+        self.kinds[name] = kind
+        self.size += size
+        if len(self.kinds) > MEMBERS:
+            raise Refused(TOO_LARGE.format(f"{MEMBERS} files"))
+        if self.size > self.limit:
+            raise Refused(TOO_LARGE.format(gibibytes(self.limit)))
 
     def taken(self, member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         """The member as it goes on, made of what is known.
 
-        It is None for what is beside the root file system.
+        It is None for what is beside the root file system, and for a symbolic link, which goes on later.
 
         :raises Refused: a container may not have it.
         """
-        self.count += 1
-        if self.count > MEMBERS:
-            raise Refused(TOO_LARGE.format(f"{MEMBERS} files"))
         parts = self.within(member.name)
         if parts is None or parts[:2] == WRITTEN_BY_LXD:
             return None
-        attributes = {key: value for key, value in member.pax_headers.items() if ATTRIBUTE.fullmatch(key)}
-        self.size += on_disk(member.size) if member.isreg() else BLOCK
-        self.size += on_disk(sum(len(key) + len(value) for key, value in attributes.items()))
-        if self.size > self.limit:
-            raise Refused(TOO_LARGE.format(gibibytes(self.limit)))
         new = tarfile.TarInfo("/".join(parts) or ".")
         if not (0 <= member.uid < IDS and 0 <= member.gid < IDS):
             raise Refused(f"{shown(new.name)} has a user or group of {IDS} or above.")
-        new.uid, new.gid, new.mode, new.mtime = member.uid, member.gid, member.mode & 0o7777, max(0, min(int(member.mtime), LATEST))
-        new.pax_headers = attributes
+        # tar has a word on each time in the future.
+        new.uid, new.gid, new.mode, new.mtime = member.uid, member.gid, member.mode & 0o7777, max(0, int(member.mtime))
+        new.mtime = new.mtime if new.mtime < self.now else 0
         self.copy_kind(member, new)
+        if new.type in (tarfile.REGTYPE, tarfile.DIRTYPE):
+            new.pax_headers = attributes(member, new)
         if not parts and not new.isdir():
             raise Refused(NO_IMAGE)
         if parts == WRITTEN_BY_LXD[:1] and not new.isdir():
             raise Refused("etc is no folder.")
+        for depth in range(len(parts) - 1, 0, -1):  # folders that have no member of their own yet
+            folder = "/".join(parts[:depth])
+            if folder in self.kinds:
+                break
+            self.add(folder, tarfile.DIRTYPE)
+        size = on_disk(new.size) if new.isreg() else BLOCK
+        size += on_disk(sum(len(key) + len(value) for key, value in new.pax_headers.items()))
+        self.add("/".join(parts), self.kinds[new.linkname] if new.islnk() else new.type, size)
+        if new.issym():
+            self.links.append(new)
+            return None
         return new
 
     def copy_kind(self, member: tarfile.TarInfo, new: tarfile.TarInfo) -> None:
@@ -309,16 +344,8 @@ class Root:
             if not 0 < len(member.linkname.encode("utf-8", "surrogateescape")) <= PATH or "\0" in member.linkname:
                 raise Refused(f"{shown(new.name)} is a link with a target that Linux does not have.")
             new.type, new.linkname = tarfile.SYMTYPE, member.linkname
-            self.links.add(new.name)
         elif member.islnk():
-            target = self.within(member.linkname)
-            if not target:
-                raise Refused(OUTSIDE.format(shown(new.name)))
-            if target[:2] == WRITTEN_BY_LXD:
-                raise Refused(f"{shown(new.name)} is a hard link to /etc/hostname, which LXD writes itself.")
-            new.type, new.linkname = tarfile.LNKTYPE, "/".join(target)
-            if new.linkname in self.links:
-                self.links.add(new.name)
+            self.link(member, new)
         elif member.isdir() or member.isfifo():
             new.type = tarfile.DIRTYPE if member.isdir() else tarfile.FIFOTYPE
         elif member.ischr() and (member.devmajor, member.devminor) in HARMLESS:
@@ -327,6 +354,37 @@ class Root:
             raise Refused(f"It has the device file {shown(new.name)}. Build it without: servers have devices by their flavor alone.")
         else:
             raise Refused(f"{shown(new.name)} is no file, folder or link.")
+
+    def link(self, member: tarfile.TarInfo, new: tarfile.TarInfo) -> None:
+        """Let a hard link be one of a file that is there.
+
+        One of a symbolic link is refused: those come later.
+        """
+        target = self.within(member.linkname)
+        if not target:
+            raise Refused(OUTSIDE.format(shown(new.name)))
+        if target[:2] == WRITTEN_BY_LXD:
+            raise Refused(f"{shown(new.name)} is a hard link to /etc/hostname, which LXD writes itself.")
+        new.type, new.linkname = tarfile.LNKTYPE, "/".join(target)
+        if self.kinds.get(new.linkname) in (None, tarfile.DIRTYPE, tarfile.SYMTYPE):
+            raise Refused(f"{shown(new.name)} is a hard link, and no file before it is its target.")
+
+
+def attributes(member: tarfile.TarInfo, new: tarfile.TarInfo) -> dict[str, str]:
+    """The extended attributes that go on.
+
+    tar has a word on each one that a disk does not take.
+
+    :raises Refused: they are more than a disk takes.
+    """
+    found = {key: value for key, value in member.pax_headers.items() if ATTRIBUTE.fullmatch(key)}
+    values = {key: value.encode("utf-8", "surrogateescape") for key, value in found.items()}
+    capability = values.get(CAPABILITY, b"")
+    if not new.isreg() or (len(capability), capability[3:4]) not in CAPABILITIES:
+        found.pop(CAPABILITY, None)
+    if sum(len(key) + len(value) + ENTRY for key, value in values.items()) > ATTRIBUTES:
+        raise Refused(TOO_LARGE.format(f"{ATTRIBUTES} bytes of attributes of {shown(new.name)}"))
+    return found
 
 
 def written(file: IO[bytes]) -> tarfile.TarFile:
@@ -343,15 +401,15 @@ def remake(image: str, new: str, limit: int) -> int:
     """
     root = Root(has_metadata(image, limit), limit)
     unpacked = opened(image)
-    kept = 0
     # GzipFile's types are narrower than what tarfile takes.
     with open(new, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed, written(packed) as made:  # type: ignore[arg-type]
         for archive, member in members(unpacked, limit):
             taken = root.taken(member)
             if taken is not None:
-                kept += 1
                 made.addfile(taken, archive.extractfile(member) if taken.isreg() else None)
-    if not kept or (unpacked.process and unpacked.process.wait() != 0):
+        for link in root.links:
+            made.addfile(link)
+    if not root.kinds or (unpacked.process and unpacked.process.wait() != 0):
         raise Refused(NO_IMAGE)
     return root.size
 
