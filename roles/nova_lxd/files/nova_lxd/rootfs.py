@@ -37,13 +37,17 @@ SQUASHFS = b"hsqs"
 CHUNK = 16 << 10  # bytes; for each stream that begins in it the rest of it is copied
 FIRST_MEMBERS = 100  # of a tarball; LXD and its tools write the metadata in front of the files
 # What an image may have. The largest ones of the vendors of GPUs have 300,000 members.
-MEMBERS = 2_000_000
+MEMBERS, NAMES = 1_000_000, 128 << 20  # bytes of all names: tar may say a word on each, which LXD keeps in memory
 DEPTH = 200  # folders
 IDS = 1 << 16  # users and groups that LXD gives a container
-BLOCK = 4096  # bytes of a disk that a folder takes at least, and what a file is rounded up to
+BLOCK, INODE = 4096, 1024  # bytes of a disk: what a file is rounded up to, and what is counted for an empty one
+HARD_LINKS = 32_000  # to one file; ext4 takes 65,000
 # What Linux takes: bytes of a path, and of a name in a folder. LXD's own folder comes before the path of a member.
 PATH, NAME, OF_LXD = 4095, 255, 300
-DESCRIPTION, OF_ALL = 64 << 10, 100  # bytes before a member: a long name, extended attributes; fields for all members
+DESCRIPTION = 64 << 10  # bytes before a member: a long name, extended attributes
+FOR_ALL, FIELDS_FOR_ALL = 1 << 10, 100  # bytes, and fields of all such descriptions together, that are for all members
+FIELD = re.compile(rb"([1-9][0-9]{0,5}) ([^=\n\0]{1,300})=")
+DIGITS = re.compile(rb"[0-9]{64}")
 # What this program may take. A small image has little time, however much it says that it is.
 MEMORY, SECONDS, BYTES_A_SECOND = 2 << 30, 30, 4 << 20
 # What LXD lets a container with privileges open: null, zero, full, random, urandom, tty, console, ptmx, tun, fuse (driver_lxc.go of 5.0);
@@ -55,7 +59,6 @@ WRITTEN_BY_LXD = ["etc", "hostname"]
 # The extended attributes that a container may set itself.
 CAPABILITY = "SCHILY.xattr.security.capability"
 ATTRIBUTE = re.compile(r"SCHILY\.xattr\.(security\.capability|user\.[!-<>-~]{1,250})")
-CAPABILITIES = {(12, b"\1"), (20, b"\2"), (24, b"\3")}  # the sizes of their versions (linux/capability.h)
 ATTRIBUTES, ENTRY = 3500, 32  # bytes that ext4 has for those of one file, and what each takes beside name and value
 
 # Nova shows 255 characters of a sentence, 127 of which are its own.
@@ -67,7 +70,7 @@ SHOWN = 40  # characters of a name in a sentence
 
 def shown(name: str) -> str:
     """The end of a name, in ASCII."""
-    return name[-SHOWN:].encode("ascii", "backslashreplace").decode()[-SHOWN:]
+    return "".join(sign if " " <= sign <= "~" else "?" for sign in name[-SHOWN:])
 
 
 class Refused(Exception):
@@ -97,18 +100,35 @@ class Member(tarfile.TarInfo):
         return super()._proc_gnulong(archive)  # type: ignore[misc] # because tarfile's types leave it out
 
     def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        self._refuse_long()
-        if len(archive.pax_headers) > OF_ALL:  # each member gets them
-            raise Refused(TOO_LARGE.format(f"{OF_ALL} fields for all files"))
+        """Look at the fields first.
+
+        tarfile takes a part of wrong ones, and its expressions need a time that grows with the square of their length.
+        """
+        is_for_all = self.type == tarfile.XGLTYPE
+        self._refuse_long(FOR_ALL if is_for_all else DESCRIPTION)
+        stream: Any = archive.fileobj
+        block = stream.read(-(-self.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE)
+        at = 0
+        while at < self.size:
+            field = FIELD.match(block, at)
+            end = at + int(field[1]) if field else 0
+            if not field or not field.end() <= end - 1 < self.size or block[end - 1 : end] != b"\n":
+                raise Refused(NO_IMAGE)
+            if is_for_all and field[2].startswith(b"GNU."):  # tarfile would read it again for each member
+                raise Refused(NO_IMAGE)
+            at = end
+        if DIGITS.search(block):
+            raise Refused(NO_IMAGE)
+        stream.buf, stream.pos = block + stream.buf, stream.pos - len(block)  # as if nothing was read
         return super()._proc_pax(archive)  # type: ignore[misc] # because tarfile's types leave it out
 
     def _proc_gnusparse_10(self, member: tarfile.TarInfo, *_rest: Any) -> None:
         # tarfile looks for the end of a line, of any length, again with each block.
         raise Refused(f"{shown(member.name)} is stored with its holes. Use tar without --sparse.")
 
-    def _refuse_long(self) -> None:
-        if not 0 <= self.size <= DESCRIPTION:
-            raise Refused(TOO_LARGE.format(f"{DESCRIPTION >> 10} KiB about one file"))
+    def _refuse_long(self, most: int = DESCRIPTION) -> None:
+        if not 0 <= self.size <= most:
+            raise Refused(TOO_LARGE.format(f"{most >> 10} KiB about {'one file' if most == DESCRIPTION else 'all files'}"))
 
 
 class Streams:
@@ -197,8 +217,8 @@ def members(unpacked: Unpacked, limit: int) -> Iterator[tuple[tarfile.TarFile, t
     with tarfile.open(fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member) as archive:  # type: ignore[call-overload]
         for member in archive:
             archive.members = []  # else it keeps all
-            if len(archive.pax_headers) > OF_ALL:
-                raise Refused(TOO_LARGE.format(f"{OF_ALL} fields for all files"))
+            if len(archive.pax_headers) > FIELDS_FOR_ALL:  # each member gets them
+                raise Refused(TOO_LARGE.format(f"{FIELDS_FOR_ALL} fields for all files"))
             if member.size < 0:
                 raise Refused(NO_IMAGE)
             if member.size > limit:
@@ -250,9 +270,10 @@ def has_metadata(image: str, limit: int) -> bool:
     return any(parts_of(member.name) == ["metadata.yaml"] for _archive, member in first)
 
 
-def on_disk(size: int) -> int:
-    """Round bytes up to what they take of a disk."""
-    return -(-size // BLOCK) * BLOCK
+def on_disk(member: tarfile.TarInfo) -> int:
+    """Compute the bytes that a member takes of a disk, which are a little more."""
+    size = BLOCK if member.isdir() else max(INODE, -(-member.size // BLOCK) * BLOCK)
+    return size + (BLOCK if member.pax_headers else 0)
 
 
 class Root:
@@ -263,7 +284,8 @@ class Root:
         self.kinds: dict[str, bytes] = {}  # by name; that of a hard link is its target's
         # They come last: GNU tar puts a file in the place of each one until its end, and searches all of them for each folder.
         self.links: list[tarfile.TarInfo] = []
-        self.size = 0
+        self.hard_links: dict[str, int] = {}  # their number, by target
+        self.count = self.names = self.size = 0
         self.now = time.time()
 
     def within(self, name: str) -> list[str] | None:
@@ -276,6 +298,8 @@ class Root:
             if parts[:1] != ["rootfs"]:
                 return None
             parts = parts[1:]
+        if parts[:2] == WRITTEN_BY_LXD:
+            return parts
         if self.kinds.get("/".join(parts[:-1])) != tarfile.DIRTYPE:
             for depth in range(1, len(parts)):
                 kind = self.kinds.get("/".join(parts[:depth]), tarfile.DIRTYPE)
@@ -308,11 +332,18 @@ class Root:
 
         :raises Refused: a container may not have it.
         """
+        self.count += 1
+        self.names += len(member.name) + len(member.linkname) + 64  # tar says that many about the coding of a name
+        if self.count > MEMBERS:
+            raise Refused(TOO_LARGE.format(f"{MEMBERS} files"))
+        if self.names > NAMES:
+            raise Refused(TOO_LARGE.format(f"{NAMES >> 20} MiB of names"))
         parts = self.within(member.name)
         if parts is None or parts[:2] == WRITTEN_BY_LXD:
             return None
         new = tarfile.TarInfo("/".join(parts) or ".")
-        if not (0 <= member.uid < IDS and 0 <= member.gid < IDS):
+        given = [member.pax_headers.get(key, "0") for key in ("uid", "gid")]  # what is no number would be root
+        if not (0 <= member.uid < IDS and 0 <= member.gid < IDS and all(one.isdecimal() for one in given)):
             raise Refused(f"{shown(new.name)} has a user or group of {IDS} or above.")
         # tar has a word on each time in the future.
         new.uid, new.gid, new.mode, new.mtime = member.uid, member.gid, member.mode & 0o7777, max(0, int(member.mtime))
@@ -329,9 +360,7 @@ class Root:
             if folder in self.kinds:
                 break
             self.add(folder, tarfile.DIRTYPE)
-        size = on_disk(new.size) if new.isreg() else BLOCK
-        size += on_disk(sum(len(key) + len(value) for key, value in new.pax_headers.items()))
-        self.add("/".join(parts), self.kinds[new.linkname] if new.islnk() else new.type, size)
+        self.add("/".join(parts), self.kinds[new.linkname] if new.islnk() else new.type, on_disk(new))
         if new.issym():
             self.links.append(new)
             return None
@@ -368,6 +397,16 @@ class Root:
         new.type, new.linkname = tarfile.LNKTYPE, "/".join(target)
         if self.kinds.get(new.linkname) in (None, tarfile.DIRTYPE, tarfile.SYMTYPE):
             raise Refused(f"{shown(new.name)} is a hard link, and no file before it is its target.")
+        self.hard_links[new.linkname] = self.hard_links.get(new.linkname, 0) + 1
+        if self.hard_links[new.linkname] > HARD_LINKS:
+            raise Refused(TOO_LARGE.format(f"{HARD_LINKS} hard links to {shown(new.linkname)}"))
+
+
+def is_capability(value: bytes) -> bool:
+    """Whether the kernel takes it: of version 2, or of version 3 with a user of the container (linux/capability.h)."""
+    effective, version = value[:1] in (b"\0", b"\1"), value[1:4]
+    of_user = version == b"\0\0\3" and len(value) == 24 and int.from_bytes(value[20:], "little") < IDS
+    return effective and ((version == b"\0\0\2" and len(value) == 20) or of_user)
 
 
 def attributes(member: tarfile.TarInfo, new: tarfile.TarInfo) -> dict[str, str]:
@@ -379,8 +418,7 @@ def attributes(member: tarfile.TarInfo, new: tarfile.TarInfo) -> dict[str, str]:
     """
     found = {key: value for key, value in member.pax_headers.items() if ATTRIBUTE.fullmatch(key)}
     values = {key: value.encode("utf-8", "surrogateescape") for key, value in found.items()}
-    capability = values.get(CAPABILITY, b"")
-    if not new.isreg() or (len(capability), capability[3:4]) not in CAPABILITIES:
+    if not (new.isreg() and is_capability(values.get(CAPABILITY, b""))):
         found.pop(CAPABILITY, None)
     if sum(len(key) + len(value) + ENTRY for key, value in values.items()) > ATTRIBUTES:
         raise Refused(TOO_LARGE.format(f"{ATTRIBUTES} bytes of attributes of {shown(new.name)}"))
@@ -407,8 +445,10 @@ def remake(image: str, new: str, limit: int) -> int:
             taken = root.taken(member)
             if taken is not None:
                 made.addfile(taken, archive.extractfile(member) if taken.isreg() else None)
+                made.members = []  # type: ignore[attr-defined] # tarfile's types leave it out; else it keeps all
         for link in root.links:
             made.addfile(link)
+            made.members = []  # type: ignore[attr-defined]
     if not root.kinds or (unpacked.process and unpacked.process.wait() != 0):
         raise Refused(NO_IMAGE)
     return root.size
