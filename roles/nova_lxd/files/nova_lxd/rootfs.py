@@ -403,7 +403,10 @@ class Root:
 
 
 def is_capability(value: bytes) -> bool:
-    """Whether the kernel takes it: of version 2, or of version 3 with a user of the container (linux/capability.h)."""
+    """Whether the kernel takes the value of a capability.
+
+    It is of version 2, or of version 3 with a user of the container (linux/capability.h).
+    """
     effective, version = value[:1] in (b"\0", b"\1"), value[1:4]
     of_user = version == b"\0\0\3" and len(value) == 24 and int.from_bytes(value[20:], "little") < IDS
     return effective and ((version == b"\0\0\2" and len(value) == 20) or of_user)
