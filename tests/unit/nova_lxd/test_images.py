@@ -176,7 +176,7 @@ HOSTILE = {
     "behind a link": (BEHIND, [LINK, Member("a/cron.d/x", content=b"x")]),
     "behind a link, written otherwise": (BEHIND, [Member("./a/", tarfile.SYMTYPE, link=".."), Member("/a//./x")]),
     "a folder in the place of a link": (TWICE, [LINK, Member("a", tarfile.DIRTYPE), Member("a/x")]),
-    "a second name of a link": (LOST, [LINK, Member("b", tarfile.LNKTYPE, link="a"), Member("b/x")]),
+    "behind a second name of a link": (BEHIND, [LINK, Member("b", tarfile.LNKTYPE, link="a"), Member("b/x")]),
     "behind a link of rootfs": (
         BEHIND,
         [METADATA, Member("rootfs/a", tarfile.SYMTYPE, link="../.."), Member("rootfs/a/backup.yaml", tarfile.SYMTYPE, link="/etc/x")],
@@ -408,9 +408,11 @@ def test_a_capability_that_the_kernel_does_not_take_is_left_out(lxd: FakeLXD, im
 
 def test_tar_unpacks_links_last(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
     """It searches all that it has already, for each folder and hard link that comes behind."""
-    content = tarball(Member("a", tarfile.SYMTYPE, link="../b"), Member("b"), Member("c", tarfile.LNKTYPE, link="b"), Member("d/e"))
+    links = [Member("a", tarfile.SYMTYPE, link="../b"), Member("f", tarfile.LNKTYPE, link="a")]
+    content = tarball(*links, Member("b"), Member("c", tarfile.LNKTYPE, link="b"), Member("d/e"))
     images.ensure("glance-1", fetching(content), str(tmp_path), LIMIT)
-    assert list(parts(lxd, "glance-1")[1]) == ["b", "c", "d/e", "a"]
+    assert list(parts(lxd, "glance-1")[1]) == ["b", "c", "d/e", "a", "f"]
+    assert parts(lxd, "glance-1")[1]["f"].linkname == "../b", "a second name of a link is such a link"
 
 
 @pytest.mark.parametrize(("given", "kept"), [("-1", 0), ("1e300", 0), ("99999999999", 0), ("1.5", 1)])

@@ -281,9 +281,9 @@ class Root:
 
     def __init__(self, unified: bool, limit: int) -> None:
         self.unified, self.limit = unified, limit
-        self.kinds: dict[str, bytes] = {}  # by name; that of a hard link is its target's
+        self.kinds: dict[str, bytes] = {}  # by name; that of a hard link is its file's
         # They come last: GNU tar puts a file in the place of each one until its end, and searches all of them for each folder.
-        self.links: list[tarfile.TarInfo] = []
+        self.links: dict[str, tarfile.TarInfo] = {}
         self.hard_links: dict[str, int] = {}  # their number, by target
         self.count = self.names = self.size = 0
         self.now = time.time()
@@ -362,7 +362,7 @@ class Root:
             self.add(folder, tarfile.DIRTYPE)
         self.add("/".join(parts), self.kinds[new.linkname] if new.islnk() else new.type, on_disk(new))
         if new.issym():
-            self.links.append(new)
+            self.links[new.name] = new
             return None
         return new
 
@@ -387,7 +387,7 @@ class Root:
     def link(self, member: tarfile.TarInfo, new: tarfile.TarInfo) -> None:
         """Let a hard link be one of a file that is there.
 
-        One of a symbolic link is refused: those come later.
+        One of a symbolic link, which comes later, becomes such a link.
         """
         target = self.within(member.linkname)
         if not target:
@@ -395,7 +395,10 @@ class Root:
         if target[:2] == WRITTEN_BY_LXD:
             raise Refused(f"{shown(new.name)} is a hard link to /etc/hostname, which LXD writes itself.")
         new.type, new.linkname = tarfile.LNKTYPE, "/".join(target)
-        if self.kinds.get(new.linkname) in (None, tarfile.DIRTYPE, tarfile.SYMTYPE):
+        if new.linkname in self.links:
+            new.type, new.linkname = tarfile.SYMTYPE, self.links[new.linkname].linkname
+            return
+        if self.kinds.get(new.linkname) in (None, tarfile.DIRTYPE):
             raise Refused(f"{shown(new.name)} is a hard link, and no file before it is its target.")
         self.hard_links[new.linkname] = self.hard_links.get(new.linkname, 0) + 1
         if self.hard_links[new.linkname] > HARD_LINKS:
@@ -449,7 +452,7 @@ def remake(image: str, new: str, limit: int) -> int:
             if taken is not None:
                 made.addfile(taken, archive.extractfile(member) if taken.isreg() else None)
                 made.members = []  # type: ignore[attr-defined] # tarfile's types leave it out; else it keeps all
-        for link in root.links:
+        for link in root.links.values():
             made.addfile(link)
             made.members = []  # type: ignore[attr-defined]
     if not root.kinds or (unpacked.process and unpacked.process.wait() != 0):
