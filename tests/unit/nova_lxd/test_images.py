@@ -386,6 +386,15 @@ def test_fields_for_all_files_are_few(images: Images, tmp_path: Path) -> None:
         images.ensure("glance-2", fetching(image(101)), str(tmp_path), LIMIT)
 
 
+def test_links_for_which_tar_searches_are_bounded(lxd: FakeLXD, images: Images, tmp_path: Path) -> None:
+    inside = [Member(f"{number}", tarfile.SYMTYPE, link="inside") for number in range(10)]
+    out = [Member(f"{number}/x", tarfile.SYMTYPE, link=("/x", "y/../z")[number % 2]) for number in range(100, 50_100)]
+    images.ensure("glance-1", fetching(tarball(*inside, *out)), str(tmp_path), LIMIT)
+    assert len(parts(lxd, "glance-1")[1]) == 50_010
+    with pytest.raises(Unacceptable, match="more than 50000 symbolic links that are absolute or have"):
+        images.ensure("glance-2", fetching(tarball(*out, Member("y", tarfile.SYMTYPE, link="../x"))), str(tmp_path), LIMIT)
+
+
 def test_hard_links_to_a_file_are_not_more_than_a_disk_takes(images: Images, tmp_path: Path) -> None:
     members = [Member("x"), *(Member(f"{number}", tarfile.LNKTYPE, link="x") for number in range(32_001))]
     with pytest.raises(Unacceptable, match="more than 32000 hard links to x"):

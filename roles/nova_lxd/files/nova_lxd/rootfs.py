@@ -42,6 +42,8 @@ DEPTH = 200  # folders
 IDS = 1 << 16  # users and groups that LXD gives a container
 BLOCK, INODE = 4096, 1024  # bytes of a disk: what a file is rounded up to, and what is counted for an empty one
 HARD_LINKS = 32_000  # to one file; ext4 takes 65,000
+# Symbolic links that are absolute or have a `..`: for each of them GNU tar searches all folders that have one.
+LINKS_OUT = 50_000
 # What Linux takes: bytes of a path, and of a name in a folder. LXD's own folder comes before the path of a member.
 PATH, NAME, OF_LXD = 4095, 255, 300
 DESCRIPTION = 64 << 10  # bytes before a member: a long name, extended attributes
@@ -285,7 +287,7 @@ class Root:
         # They come last: GNU tar puts a file in the place of each one until its end, and searches all of them for each folder.
         self.links: dict[str, tarfile.TarInfo] = {}
         self.hard_links: dict[str, int] = {}  # their number, by target
-        self.count = self.names = self.size = 0
+        self.count = self.names = self.size = self.links_out = 0
         self.now = time.time()
 
     def within(self, name: str) -> list[str] | None:
@@ -363,6 +365,9 @@ class Root:
         self.add("/".join(parts), self.kinds[new.linkname] if new.islnk() else new.type, on_disk(new))
         if new.issym():
             self.links[new.name] = new
+            self.links_out += new.linkname.startswith("/") or ".." in new.linkname.split("/")
+            if self.links_out > LINKS_OUT:
+                raise Refused(TOO_LARGE.format(f"{LINKS_OUT} symbolic links that are absolute or have .. in them"))
             return None
         return new
 
