@@ -97,11 +97,11 @@ class Member(tarfile.TarInfo):
         except tarfile.HeaderError as error:
             raise Refused(NO_IMAGE) from error
 
-    def _proc_gnulong(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+    def _proc_gnulong(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # pylint: disable=arguments-renamed
         self._refuse_long()
         return super()._proc_gnulong(archive)  # type: ignore[misc] # because tarfile's types leave it out
 
-    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # pylint: disable=arguments-renamed
         """Look at the fields first.
 
         tarfile takes a part of wrong ones, and its expressions need a time that grows with the square of their length.
