@@ -87,9 +87,9 @@ class Member(tarfile.TarInfo):
     """
 
     # The types of tarfile leave out its errors, its methods for one type of member, and the list of members; and let fromtarfile
-    # return its own class alone: ignored. The parameter has another name than tarfile's, which would hide the module here.
+    # return its own class alone: `type: ignore`. The parameter has another name than tarfile's, which would hide the module: pylint.
     @classmethod
-    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:  # type: ignore[override] # pylint: disable=arguments-renamed
+    def fromtarfile(cls, archive: tarfile.TarFile) -> tarfile.TarInfo:  # type: ignore[override] # pylint: disable=arguments-renamed # as above
         try:
             return super().fromtarfile(archive)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined] # because tarfile's types leave it out
@@ -97,11 +97,11 @@ class Member(tarfile.TarInfo):
         except tarfile.HeaderError as error:
             raise Refused(NO_IMAGE) from error
 
-    def _proc_gnulong(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # pylint: disable=arguments-renamed
+    def _proc_gnulong(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # pylint: disable=arguments-renamed # as above
         self._refuse_long()
         return super()._proc_gnulong(archive)  # type: ignore[misc] # because tarfile's types leave it out
 
-    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # pylint: disable=arguments-renamed
+    def _proc_pax(self, archive: tarfile.TarFile) -> tarfile.TarInfo:  # pylint: disable=arguments-renamed # as above
         """Look at the fields first.
 
         tarfile takes a part of wrong ones, and its expressions need a time that grows with the square of their length.
@@ -215,7 +215,7 @@ def members(unpacked: Unpacked, limit: int) -> Iterator[tuple[tarfile.TarFile, t
 
     :raises Refused: a member is too large, or it does not end as tarballs do: with two blocks of zeros, and zeros alone behind.
     """
-    # The types of tarfile leave out the list of members, and ask for more of a file than it does: ignored.
+    # The types of tarfile leave out the list of members, and ask for more of a file than it uses: `type: ignore` below.
     with tarfile.open(fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member) as archive:  # type: ignore[call-overload]
         for member in archive:
             archive.members = []  # else it keeps all
@@ -330,7 +330,7 @@ class Root:
     def taken(self, member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         """The member as it goes on, made of what is known.
 
-        It is None for what is beside the root file system, and for a symbolic link, which goes on later.
+        Nothing (None) for what is beside the root file system, and for a symbolic link, which goes on later.
 
         :raises Refused: a container may not have it.
         """
@@ -450,8 +450,8 @@ def remake(image: str, new: str, limit: int) -> int:
     """
     root = Root(has_metadata(image, limit), limit)
     unpacked = opened(image)
-    # GzipFile's types are narrower than what tarfile takes.
-    with open(new, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed, written(packed) as made:  # type: ignore[arg-type]
+    # GzipFile's types are narrower than what tarfile takes: `type: ignore`.
+    with open(new, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed, written(packed) as made:  # type: ignore[arg-type] # as above
         for archive, member in members(unpacked, limit):
             taken = root.taken(member)
             if taken is not None:
@@ -459,7 +459,7 @@ def remake(image: str, new: str, limit: int) -> int:
                 made.members = []  # type: ignore[attr-defined] # tarfile's types leave it out; else it keeps all
         for link in root.links.values():
             made.addfile(link)
-            made.members = []  # type: ignore[attr-defined]
+            made.members = []  # type: ignore[attr-defined] # as above
     if not root.kinds or (unpacked.process and unpacked.process.wait() != 0):
         raise Refused(NO_IMAGE)
     return root.size

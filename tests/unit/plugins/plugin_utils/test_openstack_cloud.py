@@ -175,12 +175,13 @@ def test_keystone_forgets_the_request_before(plan: dict[str, t.Any], monkeypatch
     assert control_conf.KEYSTONE_WSGI in control_conf.paths("keystone", "keystone")
     seen: list[t.Any] = []
     server, context = types.ModuleType("keystone.server.wsgi"), types.ModuleType("oslo_context.context")
-    server.initialize_public_application = lambda: lambda environ, start: seen.append(environ) or [b"answer"]  # type: ignore[attr-defined] # as this one
+    # Both modules are made here, so the types know nothing of what is in them.
+    server.initialize_public_application = lambda: lambda environ, start: seen.append(environ) or [b"answer"]  # type: ignore[attr-defined] # as above
 
     def replaced(overwrite: bool) -> None:
         seen.append(overwrite)
 
-    context.RequestContext = replaced  # type: ignore[attr-defined] # because this module is made here, too
+    context.RequestContext = replaced  # type: ignore[attr-defined] # as above
     for name, module in {"keystone": server, "keystone.server": server, server.__name__: server, context.__name__: context}.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setitem(sys.modules, "oslo_context", context)
