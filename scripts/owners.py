@@ -21,7 +21,7 @@ SYSTEMS = {"slurm": "slurm", "kubernetes": "kubernetes", "mesos": "mesos", "open
 SYSTEMS |= {"gpu_host": "gpu_host", "oidc": "oidc_proxy", "openstack": "openstack", "nova_lxd": "openstack", "beside": "slurm"}
 # The release on which a change is tested, where it is not Debian 12; on the other one tests come by the clock.
 FIRST = {"kubernetes": "trixie", "slurm": "trixie"}
-# Clusters that one release alone has.
+# Clusters and tests that one release alone has.
 ONE_RELEASE = {
     "kubernetes_day2": "trixie",  # nothing but time, and so all others without a reason
     "kubernetes_gpus": "trixie",
@@ -36,11 +36,9 @@ ONE_RELEASE = {
     "oidc_hostile": "bookworm",
     "openstack": "bookworm",  # Debian 13 has no linuxbridge agent
     "pci_passthrough": "bookworm",  # its processor is emulated
-    "slurm_day2": "bookworm",
-    "slurm_faults": "trixie",
+    "slurm_day2/test_upgrade.py": "trixie",  # Debian 12's SLURM can't be upgraded in place
     "slurm_move": "bookworm",
     "slurm_uninstall": "trixie",
-    "slurm_upgrade": "trixie",
     "tosca_im": "bookworm",  # whose Python runs the Ansible that the manager installs
     "tosca_kubernetes": "bookworm",
     "tosca_mesos": "bookworm",
@@ -61,7 +59,7 @@ IN_ORDER = (
         "mesos_front",
         "oidc_hostile",
     ),
-    *("slurm_day2", "slurm_faults", "slurm_move", "slurm_services", "slurm_uninstall", "slurm_upgrade", "kubernetes", "kubernetes_day2"),
+    *("slurm_move", "slurm_uninstall", "kubernetes", "kubernetes_day2"),
     *("kubernetes_gpus", "kubernetes_ha", "kubernetes_minor", "kubernetes_policy", "kubernetes_queue", "nova_lxd_gpus", "pci_passthrough"),
 )
 
@@ -87,8 +85,9 @@ class Test:
     @property
     def releases(self) -> tuple[str, ...]:
         """Where it runs, first where it is due."""
-        if self.cluster in ONE_RELEASE:
-            return (ONE_RELEASE[self.cluster],)
+        one = ONE_RELEASE.get(self.name) or ONE_RELEASE.get(self.cluster)
+        if one:
+            return (one,)
         first = FIRST.get(self.cluster, "bookworm")
         return (first, *(release for release in RELEASES if release != first))
 

@@ -156,6 +156,7 @@ def python_alone(text: str) -> str:
     return f"{first}\n{ast.dump(Silent().visit(ast.parse(text)))}"
 
 
+@cache  # as it is compared with many commits, in which most files are the same
 def content(name: str, text: str) -> str:
     """What in a file decides on a result; all of it where it can't be parsed."""
     try:

@@ -70,6 +70,12 @@ options:
           - Command that must succeed before the file is replaced, V(%s) stands for the new content's path.
             It is split as a shell would, but run without one. Not run in check mode, where there is no new content to look at.
         type: str
+      keep_former:
+        description:
+          - Whether the file that is replaced is kept until M(deephdc.accelerators.unit_fresh) has seen its unit run with the new one.
+            If the unit does not, the former file is put back.
+        type: bool
+        default: false
 seealso:
   - module: deephdc.accelerators.unit_fresh
 """
@@ -115,7 +121,7 @@ import stat
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import former, safe_directory
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 FILE_OPTIONS = {
@@ -127,6 +133,7 @@ FILE_OPTIONS = {
     "group": {"type": "str", "default": "root"},
     "mode": {"type": "str", "default": "0644"},
     "validate": {"type": "str"},
+    "keep_former": {"type": "bool", "default": False},
 }
 
 
@@ -355,6 +362,8 @@ def write(module: AnsibleModule, changes: list[dict]) -> None:
         while staged:
             change, temporary = staged[0]
             keep_foreign(change)
+            if change["item"]["keep_former"]:
+                former.keep(change["item"]["path"])
             rename(temporary, change["item"]["path"])
             staged.pop(0)
         for change in changes:

@@ -12,7 +12,7 @@ short_description: Check that a user's program outside of a job can't open GPUs
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Starts a program in the control groups where users' programs run, and tries to open each device there. Fails if one opens.
-    It tries the slice of a user that does not exist, and the services of cron and at.
+    It tries the slice of a user that does not exist, a service that is new, and some services that are there.
   - The program runs under a number that no account has. It may ignore the modes of files, so that only the control group can deny it.
   - Needs systemd and root, and C(setpriv) of util-linux. Makes no account and no file. The program ends by itself, also when the module
     is killed.
@@ -30,10 +30,10 @@ options:
     elements: path
     required: true
   units:
-    description: Services that start users' programs.
+    description: Services that start users' programs, tried where each runs.
     type: list
     elements: str
-    default: [cron.service, atd.service]
+    default: [cron.service, atd.service, ssh.service]
 seealso:
   - module: deephdc.accelerators.slurm_gpu_probe
 """
@@ -50,7 +50,7 @@ denied:
   type: list
   elements: str
   returned: success
-  sample: ["a user's unit", cron.service]
+  sample: ["a user's unit", a new service, cron.service]
 not_tried:
   description: What could not be tried on this host, with the reason.
   type: list
@@ -61,7 +61,7 @@ text:
   description: The same in one line.
   type: str
   returned: success
-  sample: "GPUs are closed in a user's unit and cron.service; not tried: atd.service: it does not run here"
+  sample: "GPUs are closed in a user's unit and a new service and cron.service; not tried: atd.service: it does not run here"
 """
 
 import json
@@ -117,12 +117,15 @@ def answer(code: int, out: str, err: str) -> dict[str, str]:
         raise NotTried(f"the program did not run there: {said or f'exit code {code}'}") from None
 
 
-def in_user_unit(module: AnsibleModule, number: int, files: list[str]) -> dict[str, str]:
-    """Where the units of a lingering user and all sessions are."""
+def in_new_unit(module: AnsibleModule, where: str, number: int, files: list[str]) -> dict[str, str]:
+    """In a slice, such as that of a user.
+
+    The units of a lingering user and all sessions are there.
+    """
     run = module.get_bin_path("systemd-run")
     if not run:
         raise NotTried("this host has no systemd-run")
-    options = ["--quiet", "--collect", "--wait", "--pipe", f"--slice=user-{number}.slice", f"--property=RuntimeMaxSec={SECONDS}"]
+    options = ["--quiet", "--collect", "--wait", "--pipe", f"--slice={where}", f"--property=RuntimeMaxSec={SECONDS}"]
     return answer(*module.run_command([run, *options, *as_stranger(module, number), *files]))
 
 
@@ -146,7 +149,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "files": {"type": "list", "elements": "path", "required": True},
-            "units": {"type": "list", "elements": "str", "default": ["cron.service", "atd.service"]},
+            "units": {"type": "list", "elements": "str", "default": ["cron.service", "atd.service", "ssh.service"]},
         },
         supports_check_mode=True,
     )
@@ -156,9 +159,10 @@ def main() -> None:
     denied: list[str] = []
     not_tried: list[str] = []
     opens: list[str] = []
-    for place in ["a user's unit", *module.params["units"]] if files else []:
+    new = {"a user's unit": f"user-{number}.slice", "a new service": "system.slice"}
+    for place in [*new, *module.params["units"]] if files else []:
         try:
-            seen = in_user_unit(module, number, files) if place == "a user's unit" else in_service(module, place, number, files)
+            seen = in_new_unit(module, new[place], number, files) if place in new else in_service(module, place, number, files)
         except NotTried as reason:
             not_tried.append(f"{place}: {reason}")
             continue
@@ -173,7 +177,8 @@ def main() -> None:
     if opens:
         module.fail_json(
             msg=f"Users' programs outside of jobs can open GPUs here, in {' and in '.join(opens)}: run with the tag gpu_access, and look "
-            "for files in /etc/systemd/system that set DevicePolicy for these units."
+            "for files in /etc/systemd/system that set DevicePolicy for these units, and in gpu_access_services for their names. "
+            "For ssh.service: install libpam-systemd, without which logins are no sessions."
         )
     text = f"GPUs are closed in {' and '.join(denied)}" if denied else "whether GPUs are closed outside of jobs was not seen"
     text += f"; not tried: {'; '.join(not_tried)}" if not_tried else ""

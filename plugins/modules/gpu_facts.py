@@ -254,9 +254,17 @@ ansible_facts:
                 - V(fallen_off_bus), the device does not answer any more.
                 - V(nvidia_smi_timeout), V(nvidia_smi_failed), V(nvidia_smi_unreadable), the command hung, failed, or gave a broken answer;
                   V(rocm_smi_timeout), V(rocm_smi_failed), V(rocm_smi_unreadable) likewise.
-                - V(nvidia_smi_unlisted), nvidia-smi lists other GPUs but not this one.
+                - V(nvidia_smi_warning), it has a full answer, and complains.
+                - V(nvidia_smi_unlisted), nvidia-smi answers and does not list this GPU, though the driver is bound to it.
+                - V(excluded), an administrator keeps the driver from the GPU.
                 - V(reset_required), the GPU must be reset before it works again.
+                - V(driver_error), the kernel log, which root alone can read, has an error (Xid) after which NVIDIA asks for a reset or a
+                  reboot. It counts where the driver itself does not say what the GPU needs, as before version 575.
+                - V(fabric_not_ready), the GPU is not connected to the NVLink fabric of its host.
+                - V(compute_prohibited), the GPU's compute mode lets no program use it.
+                - V(compute_partitions), an AMD GPU is in another compute partition mode than SPX.
                 - V(device_file_missing), a file that the driver names is not there.
+                - V(device_file_shared), another device has the same file, so a job could open that device.
                 - V(ecc_errors), memory errors that could not be corrected, or that wait for a reset to be repaired.
               type: str
               sample: driver_mismatch

@@ -48,7 +48,7 @@ options:
     elements: str
     default: []
   patience:
-    description: Seconds that a job may wait for free resources.
+    description: Seconds that a job may wait for free resources. Jobs that wait do so side by side.
     type: int
     default: 15
 """
@@ -80,6 +80,9 @@ busy:
 """
 
 import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -103,6 +106,10 @@ print("PROBE " + json.dumps([os.environ["SLURMD_NODENAME"], seen]))
 """
 
 
+# Seconds that a probe waits for a free node before the others were tried, and how many wait at once.
+QUICK = 3
+AT_ONCE = 16
+
 # What srun says when it gives up waiting; the second one while others' jobs are before it in the queue.
 BUSY = ("nodes are busy", "Immediate execution impossible", "temporarily unable", "Connection timed out")
 
@@ -124,6 +131,28 @@ def command(probe: dict, patience: int, away: list[str]) -> list[str]:
     if exclude:
         words.append(f"--exclude={','.join(exclude)}")
     return [*words, "python3", "-c", PROGRAM, DEVICES_FILE]
+
+
+def run(words: list[str]) -> tuple[int, str, str]:
+    environment = {**os.environ, "LC_ALL": "C"}  # what srun prints is read here
+    # pylint: disable-next=ansible-bad-function  # because run_command is for one thread
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", env=environment, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def run_all(probes: list[dict], patience: int, away: list[str]) -> list[tuple[int, str, str]]:
+    """What srun gave for each probe: return value, output, errors.
+
+    First one after the other, as probes for the same GPU would wait for each other. Then those that found no free node wait side by side.
+    """
+    answers = [run(command(probe, min(QUICK, patience), away)) for probe in probes]
+    waiting = [number for number, (code, _out, err) in enumerate(answers) if code != 0 and any(words in err for words in BUSY)]
+    if patience > QUICK and waiting:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            again = pool.map(lambda number: run(command(probes[number], patience, away)), waiting)
+            for number, answer in zip(waiting, again):
+                answers[number] = answer
+    return answers
 
 
 def judge(probe: dict, output: str, devices: dict[str, list[dict]]) -> tuple[bool, str]:
@@ -157,12 +186,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     devices = module.params["devices"]
     proved: list[str] = []
     busy: list[str] = []
-    for probe in [] if module.check_mode else module.params["probes"]:
-        code, out, err = module.run_command(command(probe, module.params["patience"], module.params["away"]))
+    probes = [] if module.check_mode else module.params["probes"]
+    for probe, (code, out, err) in zip(probes, run_all(probes, module.params["patience"], module.params["away"])):
         unfree = (*BUSY, IMPOSSIBLE) if module.params["away"] else BUSY
         if code != 0 and any(words in err for words in unfree):
             busy.append(name(probe))

@@ -29,8 +29,10 @@ options:
     required: true
   state:
     description:
-      - V(drained) nodes take no new jobs. A node that is drained already keeps its reason.
+      - V(drained) nodes take no new jobs. A node that a person has drained already keeps its reason. One that the role
+        gpu_hold holds, or that lost its hardware, gets a person's reason before theirs, so each gives back its own.
       - V(resumed) nodes take jobs again. A node that can't be resumed is named in RV(left) with the cause.
+        A node that the role gpu_hold holds stays drained until that gives it back.
     type: str
     choices: [drained, resumed]
     required: true
@@ -46,9 +48,10 @@ options:
     type: float
     default: 0.0
   unfit:
-    description: Nodes that must not be resumed, and the cause for each name.
+    description:
+      - Nodes that must not be resumed, and the cause for each name.
+      - Without it nothing is known of the hardware, so a node that lost some stays drained for that.
     type: dict
-    default: {}
   ignore_unknown:
     description: Skip nodes that the controller does not know, such as nodes that are removed already.
     type: bool
@@ -149,14 +152,20 @@ def heard(module: AnsibleModule) -> dict[str, dict[str, str]]:
     while True:
         nodes = read(module)
         left = deadline - time.monotonic()
-        if left <= 0 or not any(slurm_nodes.unheard(node) and is_wanted(module, node) for node in nodes.values()):
+        coming = [node for node in nodes.values() if is_wanted(module, node) and not still_for(module, node)]
+        if left <= 0 or not any(slurm_nodes.unheard(node) for node in coming):
             return nodes
         time.sleep(min(left, 2))
 
 
 def is_wanted(module: AnsibleModule, node: dict[str, str]) -> bool:
-    """Whether a node that is away may be resumed, as far as its reason goes."""
+    """Whether a node that is away may be given back, as far as its reason goes."""
     return not module.params["reason"] or slurm_nodes.is_for(node, module.params["reason"])
+
+
+def still_for(module: AnsibleModule, node: dict[str, str]) -> str:
+    """Return why a node that is given back stays away, or an empty text."""
+    return slurm_nodes.without_mark(node, module.params["reason"] or "", module.params["unfit"] is not None)
 
 
 def jobs_on(module: AnsibleModule, names: t.Collection[str]) -> list[slurm_nodes.Job]:
@@ -186,6 +195,16 @@ def update(module: AnsibleModule, name: str, *settings: str) -> None:
         module.fail_json(msg=f"the controller refuses {settings[0]} for {name}: {' '.join((err or out).split())}")
 
 
+def still_away(name: str, reason: str) -> str:
+    """What keeps a node away that was given back."""
+    if reason.startswith(slurm_nodes.HOLD_MARK):
+        return (
+            f"{name} stays drained, because the role gpu_hold holds it ({reason}), and opens when that has ended. "
+            "If nothing holds the host any more, give this reason to slurm_resume_reason."
+        )
+    return f"{name} stays drained, because there is another reason: {reason}"
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -193,7 +212,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["drained", "resumed"], "required": True},
             "reason": {"type": "str"},
             "wait": {"type": "float", "default": 0.0},
-            "unfit": {"type": "dict", "default": {}},
+            "unfit": {"type": "dict"},
             "ignore_unknown": {"type": "bool", "default": False},
         },
         required_if=[("state", "drained", ["reason"])],
@@ -201,31 +220,41 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     draining = module.params["state"] == "drained"
-    settings = ["State=DRAIN", f"Reason={module.params['reason']}"] if draining else ["State=RESUME"]
     before = read(module) if draining else heard(module)
-    kept, left, changing = [], [], []
+    kept, left = [], []
+    changing: dict[str, list[str]] = {}
     for name, node in before.items():
-        if draining and "DRAIN" in node["state"]:
-            kept.append(f"{name} was drained already and keeps its reason: {node['reason'] or 'none'}")
-        elif draining:
-            changing.append(name)
+        if draining:
+            reason = slurm_nodes.with_mark(node, module.params["reason"])
+            if "DRAIN" in node["state"] and reason != node["reason"]:
+                kept.append(f"{name} was drained already ({node['reason'] or 'no reason'}) and has this reason, too")
+            elif "DRAIN" in node["state"] or not slurm_nodes.is_for({"reason": reason}, module.params["reason"]):
+                how = "drained" if "DRAIN" in node["state"] else "down"
+                kept.append(f"{name} was {how} already and keeps its reason: {node['reason'] or 'none'}")
+            if "DRAIN" not in node["state"] or reason != node["reason"]:
+                changing[name] = ["State=DRAIN", f"Reason={reason}"]
         elif slurm_nodes.in_service(node):
             continue
         elif not is_wanted(module, node):
             kept.append(f"{name} is away for another reason and stays so: {node['reason'] or 'none'}")
+        elif still_for(module, node):
+            reason = still_for(module, node)
+            kept.append(still_away(name, reason))
+            if reason != node["reason"]:
+                changing[name] = [f"Reason={reason}"]
         else:
-            cause = slurm_nodes.obstacle(name, node, module.params["unfit"].get(name, ""))
+            cause = slurm_nodes.obstacle(name, node, (module.params["unfit"] or {}).get(name, ""))
             if cause:
                 left.append(cause)
             else:
-                changing.append(name)
+                changing[name] = ["State=RESUME"]
     if not module.check_mode:
-        for name in changing:
+        for name, settings in changing.items():
             update(module, name, *settings)
     jobs = jobs_after(module, before) if draining else []
     module.exit_json(
         changed=bool(changing),
-        changed_nodes=changing,
+        changed_nodes=list(changing),
         kept=kept,
         left=left,
         jobs=jobs,
@@ -233,7 +262,7 @@ def main() -> None:
         nodes=before if module.check_mode else read(module),
         diff={
             "before": "".join(f"{name} {before[name]['state']} {before[name]['reason']}\n" for name in changing),
-            "after": "".join(f"{name} {' '.join(settings)}\n" for name in changing),
+            "after": "".join(f"{name} {' '.join(settings)}\n" for name, settings in changing.items()),
         },
     )
 

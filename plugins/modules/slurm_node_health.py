@@ -32,6 +32,12 @@ options:
     type: list
     elements: str
     default: []
+  unsure:
+    description:
+      - Why it is not known whether a node's devices are well, by name. A node of O(fit) that was drained for its devices stays drained
+        then.
+    type: dict
+    default: {}
   registered_within:
     description: Seconds to wait until the nodes of O(fit) register with the controller.
     type: float
@@ -59,6 +65,11 @@ resumed:
   type: list
   elements: str
   returned: always
+kept:
+  description: Nodes that stay drained, as it is not known whether their devices are well, with the reason.
+  type: dict
+  returned: always
+  sample: {}
 nodes:
   description: State and reason of every node, as C(scontrol show nodes) has them.
   type: dict
@@ -113,6 +124,7 @@ def main() -> None:
         argument_spec={
             "unfit": {"type": "dict", "default": {}},
             "fit": {"type": "list", "elements": "str", "default": []},
+            "unsure": {"type": "dict", "default": {}},
             "registered_within": {"type": "float", "default": 0.0},
         },
         supports_check_mode=True,
@@ -120,11 +132,15 @@ def main() -> None:
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     unfit, fit = module.params["unfit"], [name for name in module.params["fit"] if name not in module.params["unfit"]]
     if module.check_mode and not can_ask(module, "scontrol"):
-        module.exit_json(changed=False, drained=[], resumed=[], nodes={})
+        module.exit_json(changed=False, drained=[], resumed=[], kept={}, nodes={})
 
     nodes = read(module)
     drain = [name for name in unfit if name in nodes and "DRAIN" not in nodes[name]["state"]]
     resume = [name for name in fit if name in nodes and (("DRAIN" in nodes[name]["state"] and ours(nodes[name])) or given_up(nodes[name]))]
+    # A tool that gives no answer says nothing good either.
+    unsure = module.params["unsure"]
+    kept = {name: f"{nodes[name]['reason']}, and {unsure[name]}" for name in resume if name in unsure and ours(nodes[name])}
+    resume = [name for name in resume if name not in kept]
     before = {name: dict(nodes[name]) for name in drain + resume}
     if not module.check_mode:
         for name in drain:
@@ -140,6 +156,7 @@ def main() -> None:
         changed=bool(drain or resume),
         drained=drain,
         resumed=resume,
+        kept=kept,
         nodes=nodes,
         diff={
             "before": "".join(f"{name} {node['state']} {node['reason']}\n" for name, node in before.items()),

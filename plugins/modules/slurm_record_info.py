@@ -59,6 +59,22 @@ cluster:
   description: C(ClusterName) of the present configuration, empty where there is none.
   type: str
   returned: always
+ports:
+  description: C(SlurmctldPort) and C(SlurmdPort) of the present configuration; empty on a host without one.
+  type: dict
+  returned: always
+  sample: {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
+shapes:
+  description: What the cores of each node of the present configuration are, by the keys of a line of slurm.conf in lower case.
+  type: dict
+  returned: always
+  sample: {"gpu1": {"boards": "1", "socketsperboard": "2", "corespersocket": "32"}}
+databases:
+  description: C(AccountingStorageHost) and C(AccountingStorageBackupHost) of the present configuration.
+  type: list
+  elements: str
+  returned: always
+  sample: [192.0.2.3]
 partitions:
   description: Partitions of the present configuration.
   type: list
@@ -72,13 +88,18 @@ jobs:
   type: dict
   returned: always
   sample: {"partitions": {"batch": {"count": 1, "some": ["17 of alice"]}}, "nodes": {"gpu1": {"count": 1, "some": ["17 of alice"]}}}
+unreadable:
+  description: The path that is there and can't be read.
+  type: str
+  returned: on such a failure
 recorded_at:
   description: When the record was written last, in seconds since 1970; 0 where there is none.
   type: float
   returned: always
 state:
   description:
-    - Whether slurmctld runs (C(runs)). Whether its directory has a state (C(has_state)), and where that was copied from (C(copied_from)).
+    - Whether slurmctld runs (C(runs)). Whether its directory has a state (C(has_state)), which one (C(is), equal on hosts that see the same
+      files), and where that was copied from (C(copied_from)).
     - Which other user owns the directory (C(foreign)), and the free space there in MiB (C(free_mib)).
     - The directory of the present configuration (C(former)), which state it has (C(former_is)) and its size in MiB (C(former_mib)).
     - With which directory slurmctld was started last (C(started_with)), and to which host the state was moved (C(moved_to)).
@@ -92,6 +113,7 @@ import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import jobs as slurm_jobs
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import shapes as slurm_shapes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
 
 
@@ -100,6 +122,22 @@ def settings_of(conf: str) -> tuple[str, list[str]]:
     name = re.search(r"(?im)^\s*ClusterName\s*=\s*(\S+)", conf)
     partitions = re.findall(r"(?im)^\s*PartitionName\s*=\s*(\S+)", conf)
     return (name.group(1) if name else ""), [one for one in partitions if one.upper() != "DEFAULT"]
+
+
+def ports_of(conf: str) -> dict[str, str]:
+    """The ports in a slurm.conf; SLURM takes the last of several lines."""
+    found = {}
+    for name, usual in (("SlurmctldPort", "6817"), ("SlurmdPort", "6818")):
+        found[name] = ([usual, *re.findall(rf"(?im)^\s*{name}\s*=\s*\"?([^\s\"#]+)", conf)])[-1]
+    return found
+
+
+def databases_of(conf: str) -> list[str]:
+    """The hosts of slurmdbd in a slurm.conf, the first one first."""
+    found = (
+        re.findall(rf"(?im)^\s*{name}\s*=\s*\"?([^\s\"#]+)", conf) for name in ("AccountingStorageHost", "AccountingStorageBackupHost")
+    )
+    return [values[-1] for values in found if values]
 
 
 def jobs(module: AnsibleModule) -> dict[str, t.Any] | None:
@@ -124,24 +162,34 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     path = module.params["path"]
-    record, recorded_at = "", 0.0
-    if os.path.exists(path):
+    try:
         # The plan reports a damaged record, in one sentence.
-        with open(path, encoding="utf-8", errors="replace") as file:
-            record = file.read()
-        recorded_at = os.stat(path).st_mtime
-    state = slurm_state.look(*(module.params[name] for name in ("state_directory", "conf", "stamp", "user")))
-    cluster, partitions = settings_of(slurm_state.read(module.params["conf"]))
+        record = slurm_state.known(path)
+        recorded_at = os.stat(path).st_mtime if record else 0.0
+        state = slurm_state.look(*(module.params[name] for name in ("state_directory", "conf", "stamp", "user")))
+        conf = slurm_state.known(module.params["conf"])
+        moved = slurm_state.known(module.params["moved"]).strip()
+    except OSError as error:
+        module.fail_json(
+            unreadable=error.filename,
+            msg=f"{error.filename} is on this host and can't be read ({error.strerror}), so it is not known what the cluster has. Read the "
+            f"host as root (ansible_become: true), let the user {module.params['user']} in, or repair the file system; then run again. "
+            "Remove nothing.",
+        )
+    cluster, partitions = settings_of(conf)
     module.exit_json(
         changed=False,
         record=record,
         recorded_at=recorded_at,
         cluster=cluster,
+        ports=ports_of(conf) if cluster else {},
+        shapes=slurm_shapes.of_conf(conf) if cluster else {},
+        databases=databases_of(conf),
         partitions=partitions,
         jobs=jobs(module) if partitions else slurm_jobs.summary(""),
         state={
             **state,
-            "moved_to": slurm_state.read(module.params["moved"]).strip(),
+            "moved_to": moved,
             "runs": module.run_command(["systemctl", "is-active", "--quiet", "slurmctld"])[0] == 0,
         },
     )

@@ -109,6 +109,7 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import backup, restored_state
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.database import CONFIGURATION, Database
@@ -257,16 +258,16 @@ class StatePart(Part):
         return str(self.module.params["state_directory"])
 
     def is_there(self) -> str:
-        with slurm_state.as_user(USER):
+        with as_user(USER):
             return restored_state.fingerprint(self.directory) if slurm_state.has_state(self.directory) else ""
 
     def loss(self) -> str:
-        with slurm_state.as_user(USER):
+        with as_user(USER):
             there = os.path.exists(os.path.join(self.directory, "job_state"))
         return f"{self.directory} has a controller's state already" if there else ""
 
     def begun(self) -> bool:
-        with slurm_state.as_user(USER):
+        with as_user(USER):
             under_way = restored_state.under_way(self.directory)
         return under_way == self.identity if under_way else super().begun()
 
@@ -279,7 +280,7 @@ class StatePart(Part):
             slurm = pwd.getpwnam(USER)
             os.makedirs(self.directory, mode=0o700)
             os.chown(self.directory, slurm.pw_uid, slurm.pw_gid, follow_symlinks=False)
-        with open(os.path.join(self.path, backup.STATE), "rb") as archive, slurm_state.as_user(USER):
+        with open(os.path.join(self.path, backup.STATE), "rb") as archive, as_user(USER):
             restored_state.put(archive, self.directory, self.identity)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(MOVED)

@@ -76,6 +76,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
 
@@ -161,7 +162,7 @@ def main() -> None:
         if not module.check_mode and entry:
             if not right:
                 make(path, user, entry)
-            with slurm_state.as_user(user):
+            with as_user(user):
                 if module.params["token"]:
                     share(path, module.params["token"], module.params["token_of"], module.params["patience"])
                 if source:

@@ -16,6 +16,8 @@ description:
   - A unit is stale if one of O(files) was modified after its main process started, or if one of O(copies) has wrong content.
     It is also stale if the program on disk was replaced, as by a package upgrade.
   - Unit files that changed are loaded first, and the unit is enabled at boot.
+  - A unit that ends again at once is not running. Where M(deephdc.accelerators.file_set) kept the former file of one of O(files)
+    and the unit does not run with the new one, the former file is put back, the unit is restarted on it, and the module fails.
   - For a unit without a process, such as a timer, only its unit files and those of the unit that it starts are compared.
 attributes:
   check_mode:
@@ -50,6 +52,12 @@ options:
         because an earlier run may have been killed while it waited.
     type: list
     elements: str
+  listens:
+    description:
+      - Addresses that take connections once the unit serves, C(HOST:PORT) or the path of a Unix socket. Each is tried like O(ready).
+    type: list
+    elements: str
+    default: []
   reload:
     description:
       - Whether the unit reads changed O(files) when it is reloaded, so that it need not be restarted.
@@ -104,16 +112,22 @@ reasons:
 import glob
 import hashlib
 import os
+import re
+import socket
 import time
+import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import former
 
 PROPERTIES = (
     "LoadState,ActiveState,UnitFileState,NeedDaemonReload,DropInPaths,ExecMainPID,ExecMainStartTimestampMonotonic,"
     "StateChangeTimestampMonotonic,ReloadResult"
 )
 
+CONNECT_SECONDS = 2
 UNIT_FILES = "/etc/systemd/system"
+LEFT_OVER = re.compile(r"Found left-over process|This usually indicates unclean termination|remains running after unit stopped")
 
 
 def show(module: AnsibleModule, unit: str) -> dict[str, str]:
@@ -191,13 +205,17 @@ def replaced(state: dict[str, str]) -> list[str]:
 
 
 def last_words(module: AnsibleModule, unit: str, since: float) -> str:
-    """The last lines of the unit's log file, or else of its journal."""
-    command = ["journalctl", "-u", unit, "-n", "8", "-o", "cat", "--no-pager", "--since", f"@{int(since)}"]
+    """The last lines of the unit's log file, or else of its journal.
+
+    Lines about processes that a unit leaves on purpose, such as tasks of users, are left out: they would hide the cause.
+    """
+    command = ["journalctl", "-u", unit, "-n", "200", "-o", "cat", "--no-pager", "--since", f"@{int(since)}"]
     log = module.params["log"]
     if log and os.path.exists(log) and os.stat(log).st_mtime >= int(since):
         command = ["tail", "-n", "4", log]
     out = module.run_command(command)[1]
-    return " | ".join(line.strip() for line in out.splitlines() if line.strip())
+    lines = [line.strip() for line in out.splitlines() if line.strip() and not LEFT_OVER.search(line)]
+    return " | ".join(lines[-8:])
 
 
 def main() -> None:
@@ -208,6 +226,7 @@ def main() -> None:
             "copies": {"type": "dict", "default": {}},
             "settle": {"type": "float", "default": 0.0},
             "ready": {"type": "list", "elements": "str"},
+            "listens": {"type": "list", "elements": "str", "default": []},
             "reload": {"type": "bool", "default": False},
             "log": {"type": "path"},
             "ready_timeout": {"type": "float", "default": 60.0},
@@ -248,16 +267,35 @@ def main() -> None:
             module.run_command(["systemctl", "daemon-reload"], check_rc=True)
         if enable:
             module.run_command(["systemctl", "enable", unit], check_rc=True)
-        if action:
-            module.run_command(["systemctl", "reset-failed", unit])  # a unit that hit its start limit would not be tried
-            code, _out, err = module.run_command(["systemctl", action, unit])
-            if code != 0:
-                module.fail_json(
-                    msg=f"{unit} does not {action}: {last_words(module, unit, began) or err.strip()}", action=action, reasons=reasons
-                )
-        if module.params["ready"]:
-            wait(module, unit, began, action, reasons)
+        error = do(module, unit, action) if action else ""
+        if error:
+            give_up(module, unit, f"{unit} does not {action}: {last_words(module, unit, began) or error}", action, reasons)
+        problem = not_ready(module, unit, action)
+        if problem:
+            give_up(module, unit, f"{unit} {problem}; its last words: {last_words(module, unit, began)}", action, reasons)
+        for path in module.params["files"]:
+            former.forget(path)
     module.exit_json(changed=bool(action or enable), name=unit, action=action or ("enable" if enable else "none"), reasons=reasons)
+
+
+def do(module: AnsibleModule, unit: str, action: str) -> str:
+    """Start, restart or reload a unit; return what systemctl says if that fails."""
+    module.run_command(["systemctl", "reset-failed", unit])  # a unit that hit its start limit would not be tried
+    code, _out, err = module.run_command(["systemctl", action, unit])
+    return (err.strip() or f"systemctl ended with {code}") if code != 0 else ""
+
+
+def refused(address: str) -> str:
+    """Why an address takes no connection, empty if it does."""
+    is_socket = address.startswith("/")
+    host, _sign, port = address.rpartition(":")
+    try:
+        with socket.socket(socket.AF_UNIX if is_socket else socket.AF_INET6 if ":" in host else socket.AF_INET) as client:
+            client.settimeout(CONNECT_SECONDS)
+            client.connect(address if is_socket else (host.strip("[]"), int(port)))
+    except (OSError, ValueError) as error:
+        return f"{address}: {error}"
+    return ""
 
 
 def lives_on(module: AnsibleModule, unit: str) -> bool:
@@ -265,30 +303,49 @@ def lives_on(module: AnsibleModule, unit: str) -> bool:
 
     Some units answer before they fail.
     """
-    before = show(module, unit)["ExecMainPID"]
+    before = show(module, unit)
+    if "ExecMainPID" not in before:
+        return True  # a timer or socket has no process
     time.sleep(1)
     state = show(module, unit)
-    return state["ActiveState"] == "active" and state["ExecMainPID"] == before
+    return state["ActiveState"] == "active" and state["ExecMainPID"] == before["ExecMainPID"]
 
 
-def wait(module: AnsibleModule, unit: str, began: float, action: str | None, reasons: list[str]) -> None:
+def not_ready(module: AnsibleModule, unit: str, action: str | None) -> str:
+    """Wait for a unit; return what is wrong with it, or an empty text."""
+    ready, listens = module.params["ready"], module.params["listens"]
+    is_asked = bool(ready or listens)
+    if not is_asked and action is None:
+        return ""
     deadline = time.monotonic() + module.params["ready_timeout"]
     while True:
-        code, out, err = module.run_command(module.params["ready"])
+        code, out, err = module.run_command(ready) if ready else (0, "", "")
+        silent = [refusal for refusal in map(refused, listens) if refusal] if code == 0 else []
+        if silent:
+            code, out, err = 1, "", silent[0]
         if code == 0 and (action is None or lives_on(module, unit)):
-            return
+            return ""
         state = module.run_command(["systemctl", "show", "-p", "SubState", unit])[1]
         # A unit that died is not waited for; systemd would try it again and again.
-        died = "auto-restart" in state or "failed" in state
+        died = not is_asked or "auto-restart" in state or "failed" in state
         if died or time.monotonic() > deadline:
             said = " ".join((err or out).split())
-            what = "ended again" if died else f"is not ready after {module.params['ready_timeout']:g} s ({said})"
-            module.fail_json(
-                msg=f"{unit} {what}; its last words: {last_words(module, unit, began)}",
-                action=action or "none",
-                reasons=reasons,
-            )
+            return "ended again" if died else f"is not ready after {module.params['ready_timeout']:g} s ({said})"
         time.sleep(0.3)
+
+
+# The return type: fail_json ends the module, and has no types that say so.
+def give_up(module: AnsibleModule, unit: str, message: str, action: str | None, reasons: list[str]) -> t.NoReturn:  # type: ignore[misc]
+    """Put back what the unit ran with before, and fail."""
+    back = [path for path in module.params["files"] if former.bring_back(path)]
+    if back:
+        # Of a unit file that is older than the one it replaces systemd does not say that it has to be read.
+        module.run_command(["systemctl", "daemon-reload"])
+        again = "restart" if action in (None, "start") else action
+        left = do(module, unit, again) or not_ready(module, unit, again)
+        message += f". The former {' and '.join(back)} is back, "
+        message += f"but {unit} does not run with it either: {left}" if left else f"and {unit} runs with it"
+    module.fail_json(msg=message, action=action or "none", reasons=reasons)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from templating import ROOT, is_template
 
 PLAYBOOKS, ROLES = ROOT / "playbooks", ROOT / "roles"
 PREFIX = "deephdc.accelerators."
+MARK = "Made by deephdc.accelerators"  # of the module file_set
 WRITERS = (PREFIX + "file_set", "ansible.builtin.copy", "ansible.builtin.blockinfile")
 # They give a manager's API what a site wants.
 OBJECTS = tuple(PREFIX + name for name in ("opennebula_gpu_quota", "opennebula_gpu_template", "opennebula_host_pci", "openstack_objects"))
@@ -294,22 +295,27 @@ class Walk:
             for group in named.get("groups") or []:
                 members = self.groups.setdefault(group, [])
                 members += [named["name"]] if named["name"] not in members else []
+        elif action == "ansible.builtin.group_by":
+            members = self.groups.setdefault(str(scope.resolved(given["key"])), [])
+            members += [host] if host not in members else []
         elif action in WRITERS:
             own = scope.resolved(given)
             if missing(own):
                 raise ValueError("a value is not defined")
             wanted = own.get("files", []) if action.endswith("file_set") else [{**own, "path": own.get("dest") or own.get("path")}]
             for file in wanted:
-                self.write(target, file)
-
+                self.write(target, file, needs_mark=action.endswith("file_set"))
         elif action in OBJECTS and target in self.objects:
             own = scope.resolved(given)
             if missing(own):
                 raise ValueError("a value is not defined")
             self.objects[target].append({"module": action, **{key: value for key, value in own.items() if value != OMIT}})
 
-    def write(self, host: str, given: t.Mapping[str, t.Any]) -> None:
-        """Note a file as a module would write it."""
+    def write(self, host: str, given: t.Mapping[str, t.Any], needs_mark: bool) -> None:
+        """Note a file as a module would write it.
+
+        :param needs_mark: whether the module keeps a former text without the collection's mark beside the new one.
+        """
         file = {key: value for key, value in given.items() if value not in (OMIT, None)}
         if "src" in file or host not in self.files:
             return
@@ -321,6 +327,8 @@ class Walk:
             raise ValueError(f"the content of {path} is no text")
         about = [path, state, str(file.get("mode", "-")), f"{file.get('owner', 'root')}:{file.get('group', 'root')}"]
         about += ["secret"] if "secret_base64" in file else []
+        if needs_mark and state == "file" and "secret_base64" not in file and MARK not in str(content):
+            about.append("unmarked")
         self.files[host][path] = Written(self.lookups.named(str(content)) if state in ("file", "present") else "", " ".join(about))
 
 
@@ -333,7 +341,8 @@ def is_relevant(task: Task) -> bool:
         return any(is_relevant(one) for one in [*task["block"], *(task.get("always") or [])])
     if action in FILE_TASKS or action in ROLE_TASKS:
         return True
-    return action in (*WRITERS, *OBJECTS, "ansible.builtin.set_fact", "ansible.builtin.include_vars", "ansible.builtin.add_host")
+    groups = ("ansible.builtin.add_host", "ansible.builtin.group_by")
+    return action in (*WRITERS, *OBJECTS, "ansible.builtin.set_fact", "ansible.builtin.include_vars", *groups)
 
 
 @functools.lru_cache(None)

@@ -15,6 +15,7 @@ from pathlib import Path
 FILE = Path(__file__).resolve().parents[2] / "inventories/bare_metal/ansible.cfg"
 # Option in the file to the name of the setting and its value, as ansible-config shows them.
 WANTED = {
+    "inventory": ("DEFAULT_HOST_LIST", (str(FILE.with_name("hosts.yml")),)),
     "callback_result_format": ("result_format", "yaml"),
     "forks": ("DEFAULT_FORKS", 20),
     "interpreter_python": ("INTERPRETER_PYTHON", "auto_silent"),
@@ -24,6 +25,7 @@ WANTED = {
     "fact_caching_timeout": ("CACHE_PLUGIN_TIMEOUT", 604800),
     "pipelining": ("ANSIBLE_PIPELINING", True),
     "any_unparsed_is_failed": ("INVENTORY_ANY_UNPARSED_IS_FAILED", True),
+    "host_pattern_mismatch": ("HOST_PATTERN_MISMATCH", "ignore"),
 }
 
 
@@ -41,7 +43,8 @@ def read_by_ansible(path: Path) -> set[tuple[str, object]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     command = [sys.executable, "-m", "ansible.cli.config", "dump", "--only-changed", "--type", "all", "--format", "json"]
     done = subprocess.run(command, env={**environment, "ANSIBLE_CONFIG": str(path)}, check=True, stdout=subprocess.PIPE, text=True)
-    return {(shown["name"], shown["value"]) for shown in settings(json.loads(done.stdout)) if shown["origin"] == str(path)}
+    found = [shown for shown in settings(json.loads(done.stdout)) if shown["origin"] == str(path)]
+    return {(shown["name"], tuple(shown["value"]) if isinstance(shown["value"], list) else shown["value"]) for shown in found}
 
 
 def test_ansible_core_knows_every_setting() -> None:

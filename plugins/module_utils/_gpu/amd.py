@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from typing import Any  # absent from Python 2.7
 
 _ROCM_SMI = ["--showbus", "--showproductname", "--showserial", "--showuniqueid", "--showmeminfo", "vram", "--json"]
+# Each partition beside the first is a platform device of its own, with a render node that is not below the GPU in sysfs.
+PARTITIONED = (
+    "its compute partition mode is %s, and anybody could open the device files of its partitions: set it to SPX by "
+    "'rocm-smi --setcomputepartition SPX'"
+)
 ROCM_VERSION_PATH = "/opt/rocm/.info/version"
 
 
@@ -44,13 +49,17 @@ def read(root, entries, budget):
             add_problem(entry, problem, reason)
         for reason in in_sysfs[entry["pci_address"]]["ecc_problems"]:
             add_problem(entry, "ecc_errors", reason)
+        mode = in_sysfs[entry["pci_address"]]["partition_mode"]
+        if mode not in (None, "", "SPX"):
+            add_problem(entry, "compute_partitions", PARTITIONED % mode)
 
 
 def read_sysfs(root, address):
     # type: (str, str) -> dict[str, Any]
     """Return what sysfs reports of a GPU that amdgpu drives.
 
-    The keys are model, uuid (as ROCR_VISIBLE_DEVICES takes it), serial, memory_mib and ecc_problems.
+    The keys are model, uuid (as ROCR_VISIBLE_DEVICES takes it), serial, memory_mib, ecc_problems and partition_mode (such as SPX or
+    CPX; None where the GPU has none).
     """
     device = under(root, "/sys/bus/pci/devices/" + address)
     memory_bytes = read_integer(os.path.join(device, "mem_info_vram_total"))
@@ -62,7 +71,15 @@ def read_sysfs(root, address):
         "serial": _serial(read_text(os.path.join(device, "serial_number")) or None),
         "memory_mib": memory_bytes // 1048576 if memory_bytes else None,
         "ecc_problems": ["%d uncorrected ECC error(s) since the driver was loaded" % uncorrected] if uncorrected else [],
+        "partition_mode": _mode(os.path.join(device, "current_compute_partition")),
     }
+
+
+def _mode(path):
+    # type: (str) -> str | None
+    """The compute partition mode; None where the GPU has no such modes."""
+    mode = read_text(path)
+    return "unknown, as it can't be read" if mode is None and os.path.exists(path) else mode
 
 
 def rocm_version(path=ROCM_VERSION_PATH):

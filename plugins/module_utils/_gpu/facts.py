@@ -34,10 +34,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # absent from Python 2.7
 
-PROBLEMS = ("driver_mismatch", "fallen_off_bus", "device_file_missing", "ecc_errors") + tuple(
-    problem for vendor in known_vendors.VENDORS for problem in vendor.advisory_problems + vendor.other_problems
-)
-
 
 def kind_of(ids):
     # type: (dict[str, str | None]) -> str | None
@@ -89,7 +85,25 @@ def gather(root="/", vendors=None, timeout=10.0, pci_ids_paths=PCI_IDS_PATHS):
         entry["type"] = short_type(entry["vendor_id"], entry["device_id"], entry["model"])
         _add_device_files(root, entry)
         del entry["_files"]
+    _find_shared_files(entries)
     return entries
+
+
+def _find_shared_files(entries):
+    # type: (list[dict[str, Any]]) -> None
+    """Keep devices that have one file from jobs.
+
+    They can't be confined. The others of the host are for jobs.
+    """
+    owners = {}  # type: dict[str, list[dict[str, Any]]]
+    for entry in entries:
+        # Devices of one IOMMU group have one file for virtual machines.
+        if entry["kind"] != "console" and entry["driver"] != "vfio-pci" and entry["device_files"]:
+            owners.setdefault(entry["device_files"][0], []).append(entry)
+    for path, shared in owners.items():
+        for entry in shared if len(shared) > 1 else []:
+            others = [other["pci_address"] for other in shared if other is not entry]
+            add_problem(entry, "device_file_shared", "its file %s is that of %s, too" % (path, " and ".join(others)))
 
 
 def _entry(root, ids, model):

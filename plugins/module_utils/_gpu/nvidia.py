@@ -12,10 +12,12 @@ __metaclass__ = type
 import os
 import re
 
+from . import kernel_log
 from .address import canonical_address
 from .bounded_command import TimeBudget, find_command, run_bounded
 from .entry import add_problem, existing_files, fill
-from .nvidia_smi import ANY_ADDRESS, SAYS_LOST, SAYS_RESET, Unreadable, outside_document, parse_document, parse_list
+from .health import EXCLUDED
+from .nvidia_smi import Unreadable, named, outside_document, parse_document, parse_list, unlisted, without_processes
 from .pci import list_directory, read_text, under
 
 TYPE_CHECKING = False
@@ -60,15 +62,22 @@ def read(root, entries, budget):
     version = kernel_module_version(root)
     information = proc_information(root)
     answer = query_smi(budget)
+    logged = kernel_log.problems(kernel_log.read(under(root, kernel_log.PATH)) or [], answer["gpus"])
     for entry in served:
         in_proc = information.get(entry["pci_address"], {})
         fill(entry, in_proc, ("model", "uuid"))
         if entry["driver"] == "nvidia":
             entry["driver_version"] = version
         entry["library_version"] = answer["library_version"]
-        _add_health(entry, answer, version)
+        if in_proc.get("excluded"):
+            add_problem(entry, "excluded", EXCLUDED)
+        else:
+            _add_health(entry, answer, version)
         facts = answer["gpus"].get(entry["pci_address"])
         minor = in_proc.get("minor")
+        # What a driver that knows it says counts more: the log still has what a reset has mended.
+        if entry["pci_address"] in logged and not (facts and facts["says_recovery"]):
+            add_problem(entry, "driver_error", logged[entry["pci_address"]])
         if facts:
             minor = facts["minor"] if minor is None else minor
             _add_smi_facts(root, entry, facts, minor)
@@ -87,7 +96,7 @@ def proc_information(root):
     # type: (str) -> dict[str, dict[str, Any]]
     """Return what the kernel module reports of each GPU it serves, by PCI address.
 
-    The keys are model, uuid and minor, each maybe None.
+    The keys are model, uuid and minor, each maybe None, and excluded (bool).
     """
     directory = under(root, "/proc/driver/nvidia/gpus")
     found = {}
@@ -102,6 +111,7 @@ def proc_information(root):
                 "model": values.get("Model") or None,
                 "uuid": uuid if re.match(r"GPU-[0-9a-f-]+\Z", uuid) else None,  # question marks until it is first used
                 "minor": int(minor) if minor.isdigit() else None,
+                "excluded": values.get("GPU Excluded") == "Yes",
             }
     return found
 
@@ -116,16 +126,17 @@ def query_smi(budget):
     # type: (TimeBudget) -> dict[str, Any]
     """Ask nvidia-smi, from PATH, within *budget*.
 
-    :returns: library_version (None if not known), gpus (facts by PCI address, see :func:`parse_document`) and
+    :returns: library_version (None if not known), gpus (facts by PCI address, see :func:`parse_document`), text (what it printed) and
         problems: a list of (problem, sentence part, address or None for all GPUs).
     """
-    answer = {"library_version": None, "gpus": {}, "problems": []}  # type: dict[str, Any]
+    answer = {"library_version": None, "gpus": {}, "problems": [], "text": ""}  # type: dict[str, Any]
     command = find_command("nvidia-smi")
     if not command:
         return answer
     result = run_bounded([command, "-q", "-x"], budget)
-    text = result.stdout.decode("utf-8", "replace")
-    messages = (result.stderr.decode("utf-8", "replace") + "\n" + outside_document(text))[:_MAXIMUM_MESSAGES]
+    text, said = result.stdout.decode("utf-8", "replace"), result.stderr.decode("utf-8", "replace")
+    answer["text"] = text + said
+    messages = (said + "\n" + outside_document(text))[:_MAXIMUM_MESSAGES]
     if result.timed_out:
         answer["problems"].append(("nvidia_smi_timeout", "nvidia-smi gave no answer within %g seconds" % budget.seconds, None))
         return answer
@@ -142,12 +153,12 @@ def query_smi(budget):
         if result.rc == 0:
             answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is unreadable: %s" % error, None))
     else:
-        if _REPLACED in text:
-            answer["problems"].append(("nvidia_smi_unreadable", "the answer of nvidia-smi is not UTF-8, wrong bytes were replaced", None))
+        if _REPLACED in without_processes(text):
+            answer["problems"].append(("nvidia_smi_warning", "the answer of nvidia-smi is not UTF-8, wrong bytes were replaced", None))
         if any(gpu["mig_enabled"] and gpu["mig_devices"] for gpu in answer["gpus"].values()):
             _name_mig_devices(answer["gpus"], command, budget, answer["problems"])
     if result.rc != 0:
-        answer["problems"].extend(_failures(result, messages))
+        answer["problems"].extend(_failures(result, messages, answer["gpus"]))
     return answer
 
 
@@ -183,9 +194,9 @@ def _add_health(entry, answer, version):
     library = answer["library_version"]
     if version and library and version != library and not answer["problems"]:
         add_problem(entry, "driver_mismatch", "the NVML library %s does not fit the loaded kernel module %s" % (library, version))
-    is_missing = answer["gpus"] and entry["pci_address"] not in answer["gpus"]
-    if is_missing and entry["driver"] == "nvidia" and not entry["sriov"]["is_vf"]:
-        add_problem(entry, "nvidia_smi_unlisted", "nvidia-smi does not list it though the driver nvidia is bound to it")
+    missing = unlisted(entry["pci_address"], answer["gpus"], answer["text"])
+    if missing and entry["driver"] == "nvidia" and not entry["sriov"]["is_vf"]:
+        add_problem(entry, "nvidia_smi_unlisted", missing)
 
 
 def _add_smi_facts(root, entry, facts, minor):
@@ -193,12 +204,8 @@ def _add_smi_facts(root, entry, facts, minor):
     fill(entry, facts, ("model", "uuid", "serial", "memory_mib", "ecc"))
     if facts["display_active"]:
         entry["display_active"] = True
-    if facts["lost"]:
-        add_problem(entry, "fallen_off_bus", "nvidia-smi says that it is lost")
-    if facts["reset"]:
-        add_problem(entry, "reset_required", facts["reset"])
-    for reason in facts["ecc_problems"]:
-        add_problem(entry, "ecc_errors", reason)
+    for problem, reason in facts["problems"]:
+        add_problem(entry, problem, reason)
     entry["mig"]["capable"] = facts["mig_capable"]
     entry["mig"]["enabled"] = facts["mig_enabled"]
     for device in facts["mig_devices"] if facts["mig_enabled"] else []:
@@ -215,20 +222,18 @@ def _mig_entry(root, entry, device, minor):
     return dict([(key, device[key]) for key in keys], device_files=existing_files(root, entry, files))
 
 
-def _failures(result, messages):
-    # type: (CommandResult, str) -> list[tuple[str, str, str | None]]
+def _failures(result, messages, listed):
+    # type: (CommandResult, str, dict[str, Any]) -> list[tuple[str, str, str | None]]
     meaning = _RETURN_VALUES.get(result.rc)
-    first_line = next((line.strip() for line in messages.splitlines() if line.strip() and not line.startswith("<?xml")), "")
+    lines = [line.strip() for line in messages.splitlines()]
+    first_line = next((line for line in lines if line and not line.startswith("<")), "")
     reason = ", ".join(part for part in (meaning, first_line and "it says: " + first_line.rstrip(".")) if part)
     failed = "nvidia-smi failed with return value %s%s" % (result.rc, " (%s)" % reason if reason else "")
-    named = []
-    for line in messages.splitlines():
-        for text in ANY_ADDRESS.findall(line):
-            problem = "fallen_off_bus" if SAYS_LOST.search(line) or result.rc == 15 else "nvidia_smi_failed"
-            problem = "reset_required" if SAYS_RESET.search(line) else problem
-            named.append((problem, "nvidia-smi says: " + line.strip().rstrip("."), canonical_address(text)))
+    about = named(messages, result.rc, listed)
     # A warning about one GPU (return value 14) comes with a full answer about all of them.
-    return named if named and result.rc == 14 else named + [("nvidia_smi_failed", failed, None)]
+    if about and result.rc == 14:
+        return about
+    return about + [("nvidia_smi_warning" if listed else "nvidia_smi_failed", failed, None)]
 
 
 def _name_mig_devices(gpus, command, budget, problems):
@@ -236,9 +241,9 @@ def _name_mig_devices(gpus, command, budget, problems):
     """Profile and uuid are not in the XML document, only in the list."""
     result = run_bounded([command, "-L"], budget)
     if result.timed_out:
-        problems.append(("nvidia_smi_timeout", "nvidia-smi -L gave no answer within %g seconds for all" % budget.seconds, None))
+        problems.append(("nvidia_smi_warning", "nvidia-smi -L gave no answer within %g seconds for all" % budget.seconds, None))
     elif result.rc != 0:
-        problems.append(("nvidia_smi_failed", "nvidia-smi -L failed with return value %s" % result.rc, None))
+        problems.append(("nvidia_smi_warning", "nvidia-smi -L failed with return value %s" % result.rc, None))
     names = parse_list(result.stdout.decode("utf-8", "replace"))
     for gpu in gpus.values():
         for device in gpu["mig_devices"]:

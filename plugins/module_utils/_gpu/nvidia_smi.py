@@ -3,7 +3,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # It runs on targets whose Python may be as old as 2.7, so types are in comments.
-# The role slurm_node installs it with address.py on nodes: it imports nothing else, and runs nothing.
+# The role slurm_node installs it with address.py and health.py on nodes: it imports nothing else, and runs nothing.
 """What nvidia-smi prints with -q -x and with -L.
 
 The schemas of -q -x are v10 (driver 450) to v13 (driver 595).
@@ -17,21 +17,17 @@ import re
 from xml.etree import ElementTree
 
 from .address import canonical_address
+from .health import UNLISTED, of_document
+from .health import value as _cleaned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # absent from Python 2.7
+    from typing import Any, Collection  # absent from Python 2.7
 
 ANY_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 SAYS_LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
 SAYS_RESET = re.compile(r"GPU requires reset", re.IGNORECASE)
-
-# What nvidia-smi writes in the place of a value that it does not have.
-_NO_VALUE = re.compile(
-    r"(\[?N/A\]?|None|ERR!|\[?Not Supported\]?|\[?Unknown Error\]?|GPU is lost.*|\[?GPU requires reset\]?"
-    r"|Requested functionality has been deprecated|\[?Insufficient Permissions\]?)?\Z",
-    re.IGNORECASE,
-)
+_LISTS_NONE = re.compile(r"No devices were found|<attached_gpus>\s*0\s*<", re.IGNORECASE)
 
 
 class Unreadable(Exception):
@@ -45,10 +41,11 @@ def parse_document(text):
     NVML refuses to work with a kernel module of another version, so the version in an answer is also the library's.
 
     :returns: the version, and by PCI address: model, uuid, serial, minor, memory_mib, ecc (bool), mig_capable, mig_enabled,
-        mig_devices, display_active, lost (bool), ecc_problems (list of sentence parts) and reset (why it needs one, a sentence part);
-        None where it says nothing.
+        mig_devices, display_active, says_recovery (bool: whether the driver says what a GPU needs after an error) and problems (list of
+        problem and sentence part, see health.py); None where it says nothing.
     :raises Unreadable: if it is not a complete document.
     """
+    text = without_processes(text)
     start, end = _document_bounds(text)
     if start < 0:
         raise Unreadable("it is empty" if not text.strip() else "it is not XML")
@@ -64,6 +61,16 @@ def parse_document(text):
         if address:
             gpus[address] = _gpu_facts(gpu)
     return _value(log, "driver_version"), gpus
+
+
+def without_processes(text):
+    # type: (str) -> str
+    """Return a document without the processes of each GPU.
+
+    Their names are what users wrote: words of a lost GPU, bytes that are no text, or elements.
+    """
+    parts = re.split(r"(?=<gpu id=)", text)
+    return "".join(re.sub(r"<processes>.*</processes>", "<processes></processes>", part, flags=re.DOTALL) for part in parts)
 
 
 def parse_list(text):
@@ -119,9 +126,8 @@ def _gpu_facts(gpu):
         "mig_enabled": mig_mode == "Enabled" if told_mig else None,
         "mig_devices": [_mig_device(device) for device in gpu.findall("mig_devices/mig_device")],
         "display_active": _enabled(_value(gpu, "display_active")),
-        "lost": any(SAYS_LOST.search(text or "") for text in (gpu.findtext("uuid"), gpu.findtext("product_name"), gpu.text)),
-        "ecc_problems": _ecc_problems(gpu),
-        "reset": _reset(gpu),
+        "says_recovery": (gpu.findtext("gpu_recovery_action") or "").strip() == "None" or bool(_value(gpu, "gpu_recovery_action")),
+        "problems": of_document(gpu),
     }
 
 
@@ -137,49 +143,9 @@ def _mig_device(device):
     }
 
 
-def _ecc_problems(gpu):
-    # type: (ElementTree.Element) -> list[str]
-    problems = []
-    volatile = gpu.find("ecc_errors/volatile")
-    uncorrected = 0
-    for counter in volatile.iter() if volatile is not None else ():
-        if "uncorrectable" in counter.tag and (counter.text or "").strip().isdigit():
-            uncorrected += int((counter.text or "").strip())
-    # Boards before Turing count by the number of wrong bits: two cannot be corrected.
-    uncorrected += _number(gpu, "ecc_errors/volatile/double_bit/total") or 0
-    if uncorrected:
-        problems.append("%d uncorrected ECC error(s) since the driver was loaded" % uncorrected)
-    for path, problem in (
-        ("retired_pages/pending_retirement", "memory pages wait for retirement, which takes a reset"),
-        ("retired_pages/pending_blacklist", "memory pages wait for retirement, which takes a reset"),
-        ("remapped_rows/remapped_row_pending", "memory rows wait for being remapped, which takes a reset"),
-        ("remapped_rows/remapped_row_failure", "memory rows could not be remapped"),
-    ):
-        if _value(gpu, path) == "Yes" and problem not in problems:
-            problems.append(problem)
-    return problems
-
-
-def _reset(gpu):
-    # type: (ElementTree.Element) -> str | None
-    """Why the GPU must be reset before it works again, None where it need not.
-
-    Drivers before 575 have gpu_reset_status, later ones gpu_recovery_action, and 575 has the first as deprecated beside the second.
-    """
-    action = _value(gpu, "gpu_recovery_action")
-    if action:
-        return "the driver asks for the recovery action " + action
-    if _value(gpu, "gpu_reset_status/reset_required") == "Yes" or any(SAYS_RESET.search(element.text or "") for element in gpu.iter()):
-        return "it requires a reset"
-    if _value(gpu, "gpu_reset_status/drain_and_reset_recommended") == "Yes":
-        return "the driver recommends to drain and reset it"
-    return None
-
-
 def _value(element, path):
     # type: (ElementTree.Element, str) -> str | None
-    text = (element.findtext(path) or "").strip()
-    return None if _NO_VALUE.match(text) else text
+    return _cleaned(element.findtext(path))
 
 
 def _number(element, path):
@@ -191,3 +157,40 @@ def _number(element, path):
 def _enabled(value):
     # type: (str | None) -> bool | None
     return {"Enabled": True, "Yes": True, "Disabled": False, "No": False}.get(value or "")
+
+
+def lists_none(text):
+    # type: (str) -> bool
+    """Whether nvidia-smi works and says that the driver has no GPU."""
+    return bool(_LISTS_NONE.search(text))
+
+
+def named(messages, code, listed):
+    # type: (str, int | None, Collection[str]) -> list[tuple[str, str, str | None]]
+    """What lines about single GPUs say: problem, part of a sentence, PCI address.
+
+    :param code: nvidia-smi's return value.
+    :param listed: addresses of the GPUs that the answer has.
+    """
+    found = []  # type: list[tuple[str, str, str | None]]
+    for line in messages.splitlines():
+        for text in ANY_ADDRESS.findall(line):
+            address = canonical_address(text) or ""
+            problem = "nvidia_smi_warning" if address in listed or code == 0 else "nvidia_smi_unlisted"
+            if SAYS_RESET.search(line):
+                problem = "reset_required"
+            elif SAYS_LOST.search(line) or code == 15:
+                problem = "fallen_off_bus"
+            found.append((problem, "nvidia-smi says: " + line.strip().rstrip("."), address))
+    return found
+
+
+def unlisted(address, gpus, messages):
+    # type: (str, Collection[str], str) -> str | None
+    """Why a GPU is lost to its users although nvidia-smi works.
+
+    The driver is bound to it.
+
+    :param messages: all that nvidia-smi printed, where it gave no document.
+    """
+    return UNLISTED if address not in gpus and (gpus or lists_none(messages)) else None

@@ -6,7 +6,7 @@
 """What the collection knows of each vendor of accelerators, one record each.
 
 docs/accelerators.md has what a new vendor takes. What a record says of no vendor in particular is not here:
-drivers for virtual machines are in _model/units.py, problems that any device may have in facts.py.
+drivers for virtual machines are in _model/units.py, what can be wrong with a device in health.py.
 """
 
 from __future__ import absolute_import, division, print_function
@@ -46,8 +46,6 @@ class Vendor(object):
     - useless_drivers: drivers that hold a device without letting a job compute on it, and what that means, a clause.
     - read(root, entries, budget): adds what the drivers and tools report to those of a host's entries that it concerns. It may set
       ``_files``, where jobs use other device files than those that sysfs names.
-    - advisory_problems: health problems that concern the tool that reads the devices, not the devices: they are shown, but are no
-      reason to take a host from its users. other_problems: those of its own that are.
     - types: device id -> short type, so that the type is the same before and after the driver is installed. A device whose one id
       is sold under several names (10de:25b6 is an A2 or an A16) is left to the marketing name.
     - name_patterns: tried in this order on the marketing name in lower case. The groups that matched make the type: one that begins
@@ -66,8 +64,6 @@ class Vendor(object):
         drivers,  # type: tuple[str, ...]
         read=_read_nothing,  # type: Callable[[str, list[dict[str, Any]], TimeBudget], None]
         useless_drivers=None,  # type: dict[str, str] | None
-        advisory_problems=(),  # type: tuple[str, ...]
-        other_problems=(),  # type: tuple[str, ...]
         types=None,  # type: dict[str, str] | None
         name_patterns=(),  # type: tuple[re.Pattern[str], ...]
         compute_ids=None,  # type: re.Pattern[str] | None
@@ -83,8 +79,6 @@ class Vendor(object):
         self.drivers = drivers
         self.read = read
         self.useless_drivers = useless_drivers or {}
-        self.advisory_problems = advisory_problems
-        self.other_problems = other_problems
         self.types = types or {}
         self.name_patterns = name_patterns
         self.compute_ids = compute_ids
@@ -110,8 +104,6 @@ NVIDIA = Vendor(
         "NovaCore": "it is bound to nova, which can't run compute jobs; the vendor's kernel driver is missing or was loaded too late",
         "nova": "it is bound to nova, which can't run compute jobs; the vendor's kernel driver is missing or was loaded too late",
     },
-    advisory_problems=("nvidia_smi_timeout", "nvidia_smi_failed", "nvidia_smi_unreadable"),
-    other_problems=("nvidia_smi_unlisted", "reset_required"),
     types={
         "15f7": "p100",
         "15f8": "p100",
@@ -178,7 +170,6 @@ AMD = Vendor(
     drivers=("amdgpu",),
     read=amd.read,
     useless_drivers={"radeon": "it is bound to radeon, which can't run compute jobs; they need amdgpu"},
-    advisory_problems=("rocm_smi_timeout", "rocm_smi_failed", "rocm_smi_unreadable"),
     types={
         "66a1": "mi50",
         "738c": "mi100",
@@ -268,12 +259,6 @@ def drivers():
     # type: () -> tuple[str, ...]
     """The kernel drivers that serve jobs."""
     return tuple(driver for vendor in VENDORS for driver in vendor.drivers)
-
-
-def advisory_problems():
-    # type: () -> tuple[str, ...]
-    """The health problems that are no reason to take a host from its users."""
-    return tuple(problem for vendor in VENDORS for problem in vendor.advisory_problems)
 
 
 def watchers():

@@ -14,7 +14,7 @@ import json
 import typing as t
 from collections import Counter
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import vendors
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import health
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model import units
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 
@@ -25,7 +25,8 @@ RECORDED_KEYS = (
 )
 
 # Health entries about the tool that reads the devices: reported, but no reason to take a host away from its users.
-ADVISORY = frozenset(vendors.advisory_problems())
+ADVISORY = frozenset(health.names(health.REPORTED, health.WARNING))
+SILENCE = frozenset(health.names(health.REPORTED))
 
 Device = t.Dict[str, t.Any]
 
@@ -106,6 +107,15 @@ def with_lost(found: list[Device], recorded: list[Device], host: t.Optional[str]
         layer = cause.layer if cause else "hardware"
         wrong.append(Finding(layer, f"{describe(device)} is missing{why}", host, device["pci_address"]))
     return sorted(devices, key=lambda device: str(device["pci_address"])), wrong
+
+
+def silent(devices: t.Iterable[t.Mapping[str, t.Any]]) -> str:
+    """Why it is not known whether the devices are well.
+
+    It is the problem of their tool, empty if that answered.
+    """
+    messages = {str(found["message"]) for device in devices for found in device.get("health") or [] if found["problem"] in SILENCE}
+    return " ".join(sorted(messages))
 
 
 def as_recorded(device: dict[str, t.Any], before: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:

@@ -172,8 +172,11 @@ def _obstacle(accelerator: Accelerator) -> Optional[Tuple[str, str]]:
     sriov = accelerator.get("sriov") or {}
     if not driver:
         return "driver", "no kernel driver is bound to it"
-    if any(found.get("problem") == "fallen_off_bus" for found in accelerator.get("health") or []):
-        return "hardware", "it has fallen off the bus, the device does not answer any more"
+    for found in accelerator.get("health") or []:
+        if found.get("problem") == "fallen_off_bus":
+            return "hardware", "it has fallen off the bus, the device does not answer any more"
+        if found.get("problem") in ("device_file_shared", "excluded"):
+            return "driver", str(found.get("message")).partition(": ")[2].rstrip(".")
     if driver in _RESERVING_DRIVERS:
         return "driver", "it is bound to {0}, that is reserved for virtual machines".format(driver)
     useless = vendors.why_useless(driver)
@@ -267,12 +270,19 @@ def _by_instance(mig: Mapping[str, Any]) -> Tuple[int, int, str]:
 
 def _refuse_shared_files(found: Sequence[Unit]) -> None:
     """A file in two units would let one job open the other's device."""
-    owners: Dict[str, str] = {}
+    owners: Dict[str, List[Unit]] = {}
     for unit in found:
-        # All MIG instances of a GPU share its own file; the capability files keep them apart.
-        for path in unit.files[1:] if unit.is_mig else unit.files:
-            if path in owners:
-                raise ValueError(
-                    "The accelerators at {0} and {1} have the same device file {2}.".format(owners[path], unit.pci_address, path)
+        for path in unit.files:
+            owners.setdefault(path, []).append(unit)
+    for unit in found:
+        # All MIG instances of a GPU share its file, and compute instances in one GPU instance share that one's; each has one of its own.
+        siblings = [other for other in found if unit.is_mig and other.is_mig and other.pci_address == unit.pci_address]
+        own = [path for path in unit.files if owners[path] == [unit]]
+        foreign = [(path, other) for path in unit.files for other in owners[path] if other is not unit and other not in siblings]
+        if foreign or not own:
+            path, other = foreign[0] if foreign else (unit.files[-1], next(one for one in siblings if one is not unit))
+            raise ValueError(
+                "The accelerators at {0} and {1} have the same device file {2}.".format(
+                    *sorted((unit.pci_address, other.pci_address)), path
                 )
-            owners[path] = unit.pci_address
+            )

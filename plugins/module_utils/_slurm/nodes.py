@@ -17,6 +17,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.hostli
 MARK = "accelerators: "
 # What begins a reason by which the role gpu_hold knows the nodes that it holds, and takes back by itself.
 HOLD_MARK = "gpu_hold:"
+# What begins a reason that a run of the playbook slurm gave, which closes nodes that go before it looks for their jobs.
+INTAKE_MARK = "slurm: a run of the playbook slurm"
 # What slurmctld itself gives as reason when a node's devices are fewer than configured.
 SLURM_REASON = re.compile(r"gres/\w+ count")
 # Why slurmctld itself takes a node for DOWN, until it registers.
@@ -73,12 +75,57 @@ def ours(node: t.Mapping[str, str]) -> bool:
     return node["reason"].startswith(MARK) or bool(SLURM_REASON.match(node["reason"]))
 
 
+def marks(reason: str) -> list[str]:
+    """Return who keeps a node away, by a reason that joins their texts.
+
+    A person's comes first, as nothing takes that back by itself; then that of the role gpu_hold, of a run, last that of lost hardware.
+    """
+    return [part for part in re.split(rf" \+ (?={HOLD_MARK}|{INTAKE_MARK}|{MARK}|{SLURM_REASON.pattern})", reason) if part]
+
+
+def joined(parts: t.Iterable[str]) -> str:
+    """The reason of a node that is away for several marks."""
+    return " + ".join(sorted(dict.fromkeys(parts), key=_rank))
+
+
+def _rank(mark: str) -> int:
+    if ours({"reason": mark}):
+        return 3
+    return 1 if mark.startswith(HOLD_MARK) else 2 if mark.startswith(INTAKE_MARK) else 0
+
+
+def with_mark(node: t.Mapping[str, str], mark: str) -> str:
+    """Return the reason of a node that gets one more mark.
+
+    One mark of a kind is enough: the first one stays.
+    """
+    away = "DRAIN" in node["state"] or ((DOWN.search(node["state"]) or "FAIL" in node["state"]) and not SLURM_DOWN.match(node["reason"]))
+    there = marks(node["reason"]) if away else []
+    return joined(there if any(_rank(one) == _rank(mark) for one in there) else [*there, mark])
+
+
+def without_mark(node: t.Mapping[str, str], mark: str = "", checked: bool = False) -> str:
+    """Return the reason that is left when a mark goes; without one, a person's.
+
+    A person does not give back what the role gpu_hold holds, nor lost hardware that was not looked at.
+
+    checked: whether it is known that the node has its hardware.
+    """
+    if mark:
+        return "" if node["reason"] == mark else joined(one for one in marks(node["reason"]) if not _is(one, mark))
+    return joined(one for one in marks(node["reason"]) if one.startswith(HOLD_MARK) or (ours({"reason": one}) and not checked))
+
+
+def _is(found: str, mark: str) -> bool:
+    return found == mark or found.startswith(f"{mark} : ")
+
+
 def is_for(node: t.Mapping[str, str], reason: str) -> bool:
-    """Whether a node has this reason.
+    """Whether a node is away for this reason, among others.
 
     slurmctld may add its own after it, for example when the node does not answer.
     """
-    return node["reason"] == reason or node["reason"].startswith(f"{reason} : ")
+    return node["reason"] == reason or any(_is(one, reason) for one in marks(node["reason"]))
 
 
 def unheard(node: t.Mapping[str, str]) -> bool:
@@ -138,8 +185,8 @@ def reason_errors(variable: str, reason: t.Any) -> list[str]:
         return [f"{variable} must be one line of text."]
     if ours({"reason": reason.strip()}):
         return [f"{variable} begins like the reasons that the playbook slurm takes back by itself: word it otherwise."]
-    if reason.strip().startswith(HOLD_MARK):
-        return [f"{variable} begins with '{HOLD_MARK}', by which the role gpu_hold knows the nodes that it holds: word it otherwise."]
+    if HOLD_MARK in reason:
+        return [f"{variable} has '{HOLD_MARK}' in it, by which the role gpu_hold knows the nodes that it holds: word it otherwise."]
     return []
 
 

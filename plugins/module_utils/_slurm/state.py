@@ -16,6 +16,8 @@ import shutil
 import stat
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
+
 # slurmctld writes them at its first start and never removes them.
 SIGNS = ("clustername", "job_state")
 # In a directory that we copied, the path it was copied from.
@@ -25,29 +27,22 @@ SHARED = ".deephdc_shared"
 EMPTY = {"lost+found"}
 
 
-@contextlib.contextmanager
-def as_user(name: str) -> t.Iterator[None]:
-    """Be another user for a while, as far as files go; only root can."""
+def known(path: str) -> str:
+    """The text of a file, empty if the file does not exist.
+
+    :raises OSError: it is there and can't be read, which is not the same.
+    """
     try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        entry = None
-    if entry is None or os.geteuid() != 0:
-        yield
-        return
-    groups, group = os.getgroups(), os.getegid()
-    os.setgroups([])
-    os.setegid(entry.pw_gid)
-    os.seteuid(entry.pw_uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(group)
-        os.setgroups(groups)
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:  # reading itself does not name the file
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def read(path: str) -> str:
+    """The text of a file, empty if it can't be read now."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read()
@@ -56,21 +51,37 @@ def read(path: str) -> str:
 
 
 def has_state(directory: str) -> bool:
-    return any(os.path.exists(os.path.join(directory, name)) for name in SIGNS)
+    """Whether slurmctld has begun there.
+
+    :raises OSError: this user can't look.
+    """
+    return identity(directory) != ""
 
 
 def identity(directory: str) -> str:
     """Return a mark of a state, empty if there is no state.
 
     Two marks are equal if two hosts see the same files.
+
+    :raises OSError: this user can't look.
     """
     for name in SIGNS:
         try:
             found = os.stat(os.path.join(directory, name))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         return f"{found.st_ino} {found.st_mtime_ns}"
     return ""
+
+
+def is_absent(directory: str) -> bool:
+    try:
+        os.lstat(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass  # another user may be let in
+    return False
 
 
 def size_mib(directory: str) -> int:
@@ -122,19 +133,25 @@ def look(directory: str, conf: str, stamp: str, user: str) -> dict[str, t.Any]:
     """What plugin_utils/_slurm/controllers.py needs to know of one host.
 
     conf: slurm.conf; stamp: what slurmctld was started with last.
+
+    :raises OSError: something is there and can't be read.
     """
-    before = former(read(conf))
+    before = former(known(conf))
     owner = foreign(directory, user)
+    # What another user owns is no state of this cluster.
+    here = not (owner or is_absent(directory))
+    there = here if before == directory else before != "" and not is_absent(before)
     with as_user(user):
         return {
-            "has_state": has_state(directory),
-            "copied_from": read(os.path.join(directory, COPIED_FROM)).strip(),
+            "has_state": here and has_state(directory),
+            "is": identity(directory) if here else "",
+            "copied_from": known(os.path.join(directory, COPIED_FROM)).strip() if here else "",
             "foreign": owner,
             "free_mib": free_mib(directory),
             "former": before,
-            "former_is": identity(before) if before else "",
+            "former_is": identity(before) if there else "",
             "former_mib": size_mib(before) if before and before != directory else 0,
-            "started_with": read(stamp).strip(),
+            "started_with": known(stamp).strip(),
         }
 
 

@@ -26,26 +26,30 @@ def told(
 
     cluster: slurm_cluster_name. accounted: what slurm_database_info returned, nothing where it could not be asked.
     confirmed: names from slurm_cluster_end_jobs_in; the cluster's own lets it begin without a state.
-    Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), partitions (of the
-    present configuration), jobs (as _slurm_jobs.summary, None where slurmctld does not answer),
+    Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), ports, databases and
+    partitions (of the present configuration), jobs (as _slurm_jobs.summary, None where slurmctld does not answer),
     errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals) and move: empty, or where the
     state is copied from (host, from) and on which hosts slurmctld runs (stop).
     """
     # Some connections report a host that is down as a failure of the task.
     answers = {str(result["item"]): result for result in results if "state" in result}
     silent = [str(result["item"]) for result in results if "state" not in result]
-    if not answers:
+    unread = [f"{result['item']}: {result['msg']}" for result in results if "unreadable" in result]
+    if not answers or unread:
         sentence = f"No host of slurm_controllers answers ({', '.join(silent)}): bring one up, then run again."
         nothing: dict[str, t.Any] = {
             "answering": [],
             "configured": [],
             "record": "",
+            "ports": {},
+            "shapes": {},
+            "databases": [],
             "partitions": [],
             "jobs": None,
             "lost": [],
             "move": {},
         }
-        return {**nothing, "errors": [sentence]}
+        return {**nothing, "errors": unread or [sentence]}
     # One that was away while the others were changed has an older record.
     newest = max(answers.values(), key=lambda result: float(result["recorded_at"]))
     states = {host: result["state"] for host, result in answers.items()}
@@ -64,6 +68,9 @@ def told(
         "answering": list(answers),
         "configured": [host for host, state in states.items() if state["former"]],
         "record": newest["record"],
+        "ports": known_ports(list(answers.values())),
+        "shapes": known_ports(list(answers.values()), "shapes"),
+        "databases": list(newest.get("databases") or []),
         "partitions": list(dict.fromkeys(name for result in answers.values() for name in result["partitions"])),
         "jobs": known_jobs(answers.values()),
         "errors": errors,
@@ -80,7 +87,7 @@ def lost(
     confirmed: t.Collection[str],
 ) -> list[str]:
     """Why slurmctld would not know the cluster's jobs."""
-    errors = moved_errors(states) or loss_errors(states, directory)
+    errors = moved_errors(states) or loss_errors(states, directory) or share_errors(states, directory)
     return errors or ([] if cluster in confirmed else stranger_errors(states, cluster, accounted))
 
 
@@ -101,6 +108,17 @@ def known_jobs(answers: t.Iterable[t.Mapping[str, t.Any]]) -> t.Mapping[str, t.A
     """
     configured = [answer["jobs"] for answer in answers if answer["partitions"]]
     return next((jobs for jobs in configured if jobs is not None), None if configured else {"partitions": {}, "nodes": {}})
+
+
+def known_ports(answers: t.Sequence[t.Mapping[str, t.Any]], of_what: str = "ports") -> t.Mapping[str, t.Any]:
+    """Return the ports, or shapes of nodes, that the daemons have.
+
+    There are none without a controller.
+
+    A host that was away while they changed has others in its slurm.conf, and reaches no slurmctld by them.
+    """
+    configured = [answer for answer in answers if answer["ports"]]
+    return next((answer.get(of_what) or {} for answer in sorted(configured, key=lambda answer: answer["jobs"] is None)), {})
 
 
 def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
@@ -160,6 +178,22 @@ def loss_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -
         "or restore a backup; to begin without the former jobs, remove /var/lib/deephdc/slurm_state there."
         for host, state in states.items()
         if state["started_with"] == directory and not state["has_state"]
+    ]
+
+
+def share_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str) -> list[str]:
+    """Return controllers that see another state than the others, or none.
+
+    One that took over would know none of the jobs.
+    """
+    seen = {host: state["is"] for host, state in states.items()}
+    known = [host for host in seen if seen[host] and states[host]["started_with"] == directory] or [host for host in seen if seen[host]]
+    return [
+        f"{host}: {directory} (slurm_controller_state_directory) has {'another' if seen[host] else 'no'} state of slurmctld, and that of "
+        f"{known[0]} has one, so the controllers do not share it: mount the shared file system of {known[0]} there, then run again. "
+        "Nothing was changed."
+        for host in seen
+        if known and seen[host] != seen[known[0]]
     ]
 
 

@@ -34,6 +34,7 @@ GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:-]*")
 # What slurm.conf, a unit file and a shell all read as one word; never the root or one of its own directories.
 PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9_.-]*){2,}")
+DATABASE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 PASSWORD = re.compile(r"[^\s\x00-\x1f\x7f#\"'\\=]+")
 
 # The defaults of slurm_controller_state_directory and slurm_controller_state_free_mib; a test compares them with the role's.
@@ -176,6 +177,25 @@ def state_directory_errors(controllers: t.Mapping[str, t.Mapping[str, t.Any]]) -
             )
         elif len({state_directory(own) for own in controllers.values()}) > 1:
             errors.append("slurm_controller_state_directory differs between the hosts of slurm_controllers: give all of them the same.")
+    return errors
+
+
+def database_errors(databases: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """What is wrong with the database's name and further lines of slurmdbd.conf.
+
+    databases: the variables of the hosts of slurm_databases.
+    """
+    names = {host: own.get("slurm_database_name", "slurm_acct_db") for host, own in databases.items()}
+    errors = [
+        f"slurm_database_name of {host} is {name!r}, which is no name of a database: letters, digits, '_' and '-'."
+        for host, name in names.items()
+        if not isinstance(name, str) or not DATABASE_NAME.fullmatch(name)
+    ]
+    if not errors and len(set(names.values())) > 1:
+        errors.append("slurm_database_name differs between the hosts of slurm_databases: give both the same.")
+    for host, own in databases.items():
+        where = f"slurm_database_settings of {host}"
+        errors += slurm_settings.line_settings_errors(where, own.get("slurm_database_settings", {}), slurm_settings.OUR_DATABASE)
     return errors
 
 
@@ -378,7 +398,8 @@ def errors(
     found += slurm_gateway.errors(variables, groups)
     found += ssh_group_errors(cluster.get("node_ssh_groups") or [])
     found += state_directory_errors({host: variables[host] for host in groups.get("slurm_controllers", [])})
-    found += storage_errors({host: variables[host] for host in groups.get("slurm_databases", [])})
+    databases = {host: variables[host] for host in groups.get("slurm_databases", [])}
+    found += database_errors(databases) + storage_errors(databases)
     found += slurm_settings.reserved_settings(cluster["settings"], cluster["cgroup_settings"])
     found += slurm_partitions.errors(cluster["partitions"], groups)
     found += elastic_errors(cluster, [short_name(host) for host in variables]) if not found else []

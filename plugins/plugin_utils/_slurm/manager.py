@@ -18,6 +18,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import inventory as slurm_inventory
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import plan as slurm_plan
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import policy_file as slurm_policy_file
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import summary as slurm_summary
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm.planned_nodes import Node
 
 NAME = "slurm"
@@ -199,6 +200,12 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         ],
         "offers": {hosts[name]: units for name, units in planned["offers"].items()},
         "warnings": [*planned["warnings"], *map(str, behind)],
+        "summary": slurm_summary.lines(
+            str(cluster["name"]),
+            planned["offers"],
+            {names[host]: str(addresses[host]) for host in groups.get("slurm_logins", [])},
+            [text for text in [slurm_summary.without_gpus(members)] if text in planned["warnings"]],
+        ),
         "names": names,
         "controllers": [addresses[host] for host in controllers],
         "release": installed[controller],

@@ -19,13 +19,17 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import Promises
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import jobs as slurm_jobs
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import policy as slurm_policy
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import shapes as slurm_shapes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.hostlist import fold, natural
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import conf as slurm_conf
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import databases as slurm_databases
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import gres as slurm_gres
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import known_settings as slurm_known
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import partitions as slurm_partitions
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import settings as slurm_settings
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import sharing as slurm_sharing
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import summary as slurm_summary
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm.partitions import Partition
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm.planned_nodes import (
     Node,
@@ -180,21 +184,25 @@ def plan(
 ) -> dict[str, t.Any]:
     """Everything a run needs to know of the cluster.
 
-    cluster: name, controller and database (name, address), partitions, settings, cgroup_settings, accept_hardware,
+    cluster: name, controllers and databases (name, address), partitions, settings, cgroup_settings, accept_hardware,
     policy (checked) and policy_file.
     groups: SLURM node names by inventory group. recorded: the devices that an earlier run configured, by node.
-    present: what slurmctld has now: partitions, jobs (see slurm_jobs, None where it does not answer), and leaving, the nodes whose jobs
-    another playbook waits for. shared_before: how the nodes of an earlier run share their GPUs.
+    present: what slurmctld has now: partitions, ports, shapes of nodes, databases, jobs (see slurm_jobs, None where it does not
+    answer), and leaving, the nodes whose jobs another playbook waits for. shared_before: how the nodes of an earlier run share their GPUs.
     cloud: nodes that exist only while jobs need them; they are no members, so nothing of them is recorded, read or probed.
-    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), findings (all of these as data),
+    Returns errors (sentences that stop the run), warnings, unfit (node name to reason), unsure (node name to why it is not known
+    whether its devices are well), findings (all of these as data),
     offers (node name to number of units by gres), gres_kinds (GresTypes), devices (node name to
     its gres devices), sharing (node name to how its GPUs are shared), share_files (node name to the file that remembers it),
     files (name below /etc/slurm to text), record (JSON text), probes (jobs that prove the cluster),
-    closed (partitions that those jobs may not use), nodes_going (nodes that a person did not name although they go),
+    closed (partitions that those jobs may not use), partitions_going and nodes_going (those that a
+    person did not name although they go), controller_port (the first of slurmctld's), ports_change
+    (whether a job that runs would be lost by it),
     copies (path on the nodes to SHA-256), policy, partition_qos (QOS that slurmctld needs before it starts).
     """
     whole: list[PlannedNode] = []
     unfit: dict[str, str] = {}
+    unsure: dict[str, str] = {}
     warnings: list[str] = []
     findings: list[Finding] = []
     for node in sorted(nodes, key=lambda n: natural(n["name"])):
@@ -204,21 +212,35 @@ def plan(
         devices, wrong = promises.with_lost(node["accelerators"], before, node["name"])
         if wrong:
             unfit[node["name"]] = "; ".join(map(str, wrong))
+        elif promises.silent(devices):
+            unsure[node["name"]] = promises.silent(devices)
         notes = unscheduled(node, {device["pci_address"] for device in before})
         warnings += map(str, notes)
         findings += [*wrong, *notes]
         whole.append(planned(node, devices))
     every = [*whole, *(planned(node, node["accelerators"]) for node in cloud)]
     if not any(node["units"] for node in every):
-        remedy = "if there should be one, look at it with the module gpu_facts"
-        none = Finding("manager", f"No node has a GPU that SLURM can schedule: {remedy}.", remedy=remedy)
+        none = Finding("manager", slurm_summary.without_gpus(nodes), remedy=slurm_summary.LOOK)
         warnings.append(str(none))
         findings.append(none)
     named = {node["name"] for node in every}
+    total, required = sum(len(node["units"]) for node in every), int(cluster.get("required_gpus") or 0)
     now = {"partitions": [], "jobs": slurm_jobs.summary(""), "leaving": [], **(present or {})}
     allowed = slurm_jobs.confirmed(cluster.get("end_jobs_in"))
-    errors = slurm_jobs.node_errors(recorded, named | set(now["leaving"]), now["jobs"], allowed)
-    errors += slurm_partitions.going_errors(now["partitions"], [str(p["name"]) for p in cluster["partitions"]], now["jobs"], allowed)
+    # Another suite brings another release at the first run.
+    release = "" if cluster.get("suite") else str(cluster.get("release") or "")
+    errors = slurm_known.unknown_errors(release, cluster["settings"], cluster["partitions"], [*nodes, *cloud])
+    if total < required:
+        errors.append(
+            f"slurm_cluster_required_gpus is {required}, but SLURM can give {total} GPUs to jobs. The nodes have "
+            f"{slurm_summary.on_the_bus(nodes)}: find the others, or lower the number."
+        )
+    errors += slurm_jobs.node_errors(recorded, named | set(now["leaving"]), now["jobs"], allowed)
+    wanted = [str(p["name"]) for p in cluster["partitions"]]
+    errors += slurm_partitions.going_errors(now["partitions"], wanted, now["jobs"], allowed)
+    ports, busy = now.get("ports") or {}, None if now["jobs"] is None else now["jobs"]["nodes"]
+    errors += slurm_settings.port_errors(cluster["settings"], ports, busy, str(cluster["name"]), allowed)
+    errors += slurm_databases.moved_errors(now.get("databases") or [], cluster["databases"])
     errors += [
         f"slurm_cluster_cloud_nodes has {node['name']}, which is the name of a host of slurm_nodes: give each node its own name."
         for node in cloud
@@ -229,6 +251,8 @@ def plan(
     on_nodes = (now["jobs"] or {}).get("nodes") or {}
     errors += share(cluster, every, partitions, shared_before or {}, on_nodes)
     errors += hardware_errors(whole, recorded, on_nodes, allowed) if not errors else []
+    work = None if now["jobs"] is None else {name: slurm_jobs.words(entry) for name, entry in on_nodes.items()}
+    errors += slurm_shapes.errors(now.get("shapes") or {}, slurm_shapes.of_conf("\n".join(slurm_conf.node_lines(every))), work, allowed)
     policy = cluster.get("policy") or {}
     errors += slurm_policy.gpu_type_errors(str(cluster.get("policy_file") or "slurm_cluster_policy"), policy, gpu_types(cluster, every))
     if errors:
@@ -245,6 +269,7 @@ def plan(
         "findings": [found.as_dict() for found in findings],
         "offers": {n["name"]: dict(Counter(f"gpu:{unit.type}" for unit in n["units"])) for n in whole},
         "unfit": unfit,
+        "unsure": unsure,
         "gres_kinds": slurm_conf.gres_kinds(every),
         "devices": {n["name"]: slurm_gres.index_of(n["units"]) for n in whole},
         "sharing": {n["name"]: n["sharing"] for n in whole},
@@ -252,6 +277,9 @@ def plan(
         "files": files,
         "record": record(whole),
         "probes": probes([one for one in partitions if one.name not in shut], unfit),
+        "controller_port": int(slurm_settings.port(cluster["settings"], "SlurmctldPort").partition("-")[0]),
+        "ports_change": slurm_settings.ports_change(cluster["settings"], ports) and cluster["name"] not in allowed,
+        "partitions_going": sorted(set(now["partitions"]) - {*wanted, *allowed}),
         "nodes_going": sorted(set(recorded) - named - set(now["leaving"]) - set(allowed)),
         "closed": shut,
         "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
@@ -269,6 +297,7 @@ def nothing(errors: t.Sequence[str | Finding], warnings: list[str], findings: t.
         "offers": {},
         "warnings": warnings,
         "unfit": {},
+        "unsure": {},
         "gres_kinds": [],
         "devices": {},
         "sharing": {},
@@ -276,6 +305,9 @@ def nothing(errors: t.Sequence[str | Finding], warnings: list[str], findings: t.
         "files": {},
         "record": "",
         "probes": [],
+        "controller_port": 0,
+        "ports_change": False,
+        "partitions_going": [],
         "nodes_going": [],
         "closed": [],
         "copies": {},

@@ -57,10 +57,14 @@ OURS = {
     "clustername": "it comes from slurm_cluster_name",
     "slurmctldhost": "it comes from the group slurm_controllers",
     "slurmuser": "the distribution's packages run as slurm",
+    "slurmduser": "slurmd starts jobs of all users, as root",
     "authtype": "the role munge provides it",
+    "credtype": "the role munge provides it",
+    "cryptotype": "the role munge provides it",
     "statesavelocation": "it comes from slurm_controller_state_directory",
     "slurmdspooldir": "the distribution's packages made the directory",
     "nodename": "nodes come from the group slurm_nodes",
+    "downnodes": "it ends the jobs of these nodes; the playbook slurm_drain waits for them",
     "partitionname": "partitions come from slurm_cluster_partitions",
     "grestypes": "it comes from the accelerators found on the nodes",
     "proctracktype": "GPUs are confined by cgroup",
@@ -69,6 +73,7 @@ OURS = {
     "accountingstoragetype": "accounting goes to slurmdbd",
     "accountingstoragehost": "it comes from the group slurm_databases",
     "accountingstoragebackuphost": "it comes from the group slurm_databases",
+    "accountingstorageport": "slurmdbd listens on its own port",
     "accountingstorageenforce": "associations, limits and QOS are always enforced",
     "healthcheckprogram": "the role slurm_node installs it",
     "prolog": "put your own programs into /etc/slurm/prolog.d on the nodes",
@@ -81,7 +86,41 @@ OUR_NODE = {
     "nodeaddr": "it comes from slurm_cluster_address or the default route",
     "nodehostname": "it is the host's own name",
     "gres": "it comes from the accelerators found on the host",
+    "state": "DOWN ends the jobs of the node, and a DRAIN would stay; the playbooks slurm_drain and slurm_resume do it",
 }
+
+# Lines of slurmdbd.conf that the role slurm_database writes.
+OUR_DATABASE = {
+    "authtype": "the role munge provides it",
+    "authalttypes": "it comes from the group slurm_rest",
+    "authaltparameters": "it comes from the group slurm_rest",
+    "dbdhost": "it comes from the group slurm_databases",
+    "dbdaddr": "it comes from the group slurm_databases",
+    "dbdbackuphost": "it comes from the group slurm_databases",
+    "dbdport": "the other daemons look for slurmdbd on its own port",
+    "slurmuser": "the distribution's packages run as slurm",
+    "logfile": "the role reads there why slurmdbd does not start",
+    "storagetype": "SLURM keeps its records in MariaDB",
+    "storagehost": "it comes from slurm_database_storage_host",
+    "storageport": "MariaDB listens on its own port",
+    "storageuser": "it comes from slurm_database_storage_user",
+    "storagepass": "it comes from slurm_database_storage_password",
+    "storagepassscript": "it comes from slurm_database_storage_password",
+    "storageparameters": "it comes from slurm_database_storage_ca",
+    "storageloc": "it comes from slurm_database_name",
+}
+
+# The fewest seconds that end no jobs, whether 0 means never, and why; slurm.conf(5).
+LEAST_SECONDS = {
+    "slurmdtimeout": (30, True, "a node that is silent for so long is set DOWN and its jobs end, and a restart takes some seconds"),
+    "inactivelimit": (60, True, "the job of an srun or salloc that is silent for so long ends"),
+    "batchstarttimeout": (10, False, "a batch job whose prolog takes longer is taken for lost"),
+    "messagetimeout": (5, False, "a node that is busy for so long counts as silent"),
+    "waittime": (10, True, "the other tasks of a step are ended so long after the first one is done"),
+}
+
+# Ports of the daemons; slurm.conf(5).
+PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
 
 OUR_PARTITION = {
     "partitionname": "it comes from the key name",
@@ -125,6 +164,64 @@ def reserved_settings(settings: t.Any, cgroup: t.Any) -> list[str]:
         for key, value in cgroup.items()
         if key.lower() in OUR_CGROUP
     ]
+    return found + times_that_end_jobs(settings) + wrong_ports(settings)
+
+
+def port(settings: t.Mapping[str, t.Any], name: str) -> str:
+    """A port as slurm.conf writes it; slurmctld may have several, such as 6817-6820."""
+    given = {key.lower(): value for key, value in settings.items()}
+    return setting(given.get(name.lower(), PORTS[name])).strip('"')
+
+
+def wrong_ports(settings: t.Mapping[str, t.Any]) -> list[str]:
+    found = []
+    for name in PORTS:
+        first, sign, last = port(settings, name).partition("-")
+        numbers = [int(one) for one in (first, last if sign else first) if one.isdecimal() and len(one) < 6]
+        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 65536:
+            found.append(
+                f"slurm_cluster_settings sets {name}={port(settings, name)}, which is no port: write a number, such as {PORTS[name]}."
+            )
+    return found
+
+
+def ports_change(settings: t.Mapping[str, t.Any], present: t.Mapping[str, str]) -> bool:
+    return any(port(settings, name) != now for name, now in present.items())
+
+
+def port_errors(
+    settings: t.Mapping[str, t.Any], present: t.Mapping[str, str], busy: t.Collection[str] | None, cluster: str, allowed: t.Collection[str]
+) -> list[str]:
+    """Ports that can't change while jobs run.
+
+    At its end a job looks for slurmctld where that was at its beginning.
+
+    :param present: the ports of the daemons that run, nothing where there are none.
+    :param busy: nodes on which jobs run, None where slurmctld does not answer.
+    :param allowed: of slurm_cluster_end_jobs_in; the cluster's own name confirms it.
+    """
+    if (busy is not None and not busy) or cluster in allowed:
+        return []
+    why = f"jobs run on {', '.join(sorted(busy))}" if busy else "slurmctld does not answer, so it is not known whether jobs run"
+    way = "drain all nodes (playbook slurm_drain) and end what waits in srun and salloc" if busy else "start slurmctld"
+    return [
+        f"slurm_cluster_settings sets {name}={port(settings, name)}, and the cluster runs with {name}={now}, but {why}. A job would not "
+        f"find slurmctld when it ends. Set {name} to {now}, or {way}, then run again. To end the jobs, name {cluster} in "
+        "slurm_cluster_end_jobs_in."
+        for name, now in present.items()
+        if port(settings, name) != now
+    ]
+
+
+def times_that_end_jobs(settings: t.Mapping[str, t.Any]) -> list[str]:
+    """One sentence for each time that is too short for a cluster at work."""
+    found = []
+    for key, value in settings.items():
+        least, zero, why = LEAST_SECONDS.get(key.lower(), (0, True, ""))
+        text = setting(value).strip('"')
+        if text.isdecimal() and int(text) < least and not (zero and int(text) == 0):
+            never = ", or 0 for never" if zero else ""
+            found.append(f"slurm_cluster_settings sets {key}={text} seconds: {why}. Set {least} or more{never}.")
     return found
 
 

@@ -94,4 +94,8 @@ def file_of(name: str, sharing: str) -> dict[str, str]:
     than its process.
     """
     path = f"/var/lib/deephdc/slurm_sharing/{name}"
-    return {"path": path, "state": "absent"} if sharing == "exclusive" else {"path": path, "content": f"{sharing}\n"}
+    return (
+        {"path": path, "state": "absent"}
+        if sharing == "exclusive"
+        else {"path": path, "content": f"# Made by deephdc.accelerators\n{sharing}\n"}
+    )

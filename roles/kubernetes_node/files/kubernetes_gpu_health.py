@@ -33,6 +33,10 @@ HOLDS = "/var/lib/deephdc/held"
 SAID = "/run/deephdc-kubernetes-gpus/said"
 # There when the device plugin was started again for a GPU that is back.
 STARTED = "/run/deephdc-kubernetes-gpus/started"
+# How many checks the vendors' tools have not answered, one after the other, and how many of them close the node.
+SILENT = "/run/deephdc-kubernetes-gpus/silent"
+SILENT_CHECKS = 5
+PROCESSES = "/proc"
 SAY_AGAIN = 1800  # seconds
 READ_SECONDS = 10
 API_SECONDS = 10
@@ -54,18 +58,32 @@ def kubectl(*words: str, given: Object | None = None) -> str:
     return done.stdout
 
 
-def why_lost(promised: Object) -> tuple[str, bool]:
+def why_lost(promised: Object) -> tuple[str, str]:
     """Return what is wrong with the promised devices, as the node's annotation has it.
 
     It is empty where nothing is wrong.
-    The second value says whether all of the vendors' tools answered: a sick GPU often makes them hang.
+    The second value is why it is not known, empty if all of the vendors' tools answered: a sick GPU often makes them hang.
     """
     addresses = {device["pci_address"] for device in promised["devices"]}
     found = gather(promised["root"], timeout=READ_SECONDS)
     there = [device for device in lost.own(found, promised["given"]) if device["pci_address"] in addresses]
     wrong = promises.with_lost(there, promised["devices"], promised["host"])[1]
-    is_sure = not any(problem["problem"] in promises.ADVISORY for device in there for problem in device["health"])
-    return lost.reason(wrong), is_sure
+    return lost.reason(wrong), promises.silent(there)
+
+
+def too_silent(silent: str) -> str:
+    """Count checks that the tools have not answered, one after the other.
+
+    Return what is wrong once there were too many.
+    """
+    count = 0
+    if silent and os.path.exists(SILENT):
+        with open(SILENT, encoding="utf-8") as file:
+            count = int(file.read() or 0)
+    if silent or os.path.exists(SILENT):
+        with open(SILENT, "w", encoding="utf-8") as file:
+            file.write(str(count + 1 if silent else 0))
+    return f"{silent.rstrip('.')}, in more than {SILENT_CHECKS - 1} checks one after the other (tool)" if count + 1 >= SILENT_CHECKS else ""
 
 
 def is_held(node: Object) -> bool:
@@ -77,18 +95,25 @@ def is_held(node: Object) -> bool:
 
 
 def hangs() -> bool:
-    """Return whether an nvidia-smi waits in the driver, where no signal ends it.
+    """Return whether an nvidia-smi of an earlier run waits in the driver.
 
-    More of them would only wait beside it.
+    No signal ends it there. More of them would only wait beside it. A program of a pod may have that name, too, so only this service's
+    own count.
     """
-    for path in glob.glob("/proc/[0-9]*/stat"):
+    own = control_group("self")
+    for path in glob.glob(f"{PROCESSES}/[0-9]*/stat"):
         try:
-            with open(path, encoding="utf-8") as file:
-                if "(nvidia-smi) D " in file.read():
+            with open(path, encoding="utf-8", errors="replace") as file:
+                if "(nvidia-smi) D " in file.read() and control_group(path.split("/")[-2]) == own:
                     return True
         except OSError:
             pass  # because it has ended
     return False
+
+
+def control_group(process: str) -> str:
+    with open(f"{PROCESSES}/{process}/cgroup", encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def say(node: str, why: str, is_news: bool) -> None:
@@ -127,13 +152,16 @@ def main() -> None:
         promised = json.load(file)
     name = promised["node"]
     node = json.loads(kubectl("get", "node", name, "--output=json"))
-    if is_held(node) or hangs():
+    if is_held(node):
         return
     was_lost = lost.LOST in (node["metadata"].get("annotations") or {})
-    why, is_sure = why_lost(promised)
-    if was_lost and not why:
-        if not is_sure:
+    why, silent = ("", "nvidia-smi hangs in the driver") if hangs() else why_lost(promised)
+    long_silent = too_silent(silent)
+    if silent and not why:
+        if was_lost or not long_silent:
             return  # what was wrong may still be
+        why = long_silent
+    if was_lost and not why:
         # While the node is cordoned: a pod that came before the plugin is there would fail.
         if starts_plugin_again(promised, node):
             return

@@ -25,12 +25,13 @@ def main():
     patience = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     deadline = time.monotonic() + patience
     while True:
-        wrong = slurm_gpus.problems(list(slurm_gpus.scheduled().values()))
-        if not wrong:
-            return
-        if time.monotonic() >= deadline:
+        wrong, silent = slurm_gpus.looked_at(list(slurm_gpus.scheduled().values()))
+        if not wrong or time.monotonic() >= deadline:
             break
         time.sleep(1)
+    wrong += slurm_gpus.silent_too_long(silent)
+    if not wrong:
+        return
     # Before slurmd runs, its copy of the configuration is the one of its last run.
     if not any(os.path.exists(path) for path in ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")):
         os.environ["SLURM_CONF"] = "/var/lib/slurm/slurmd/conf-cache/slurm.conf"

@@ -19,8 +19,7 @@ import traceback
 from collections import namedtuple
 
 # The collection's own reader of GPUs, which this role installs beside this file.
-from _gpu import nvidia_smi
-from _gpu.address import canonical_address
+from _gpu import kernel_log, nvidia_smi
 
 # Written by the role slurm_node: type, PCI address, device file, and the number that SLURM gives the GPU on this node.
 DEVICES_FILE = "/etc/slurm/gpu_devices"
@@ -35,10 +34,15 @@ SCONTROL_SECONDS = 10
 # Where the node's programs lie; slurmd gives them no search path.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# The words are those of the module gpu_facts, which the collection's next run looks at the node with.
-LOST = "it has fallen off the bus, the device does not answer any more"
-UNLISTED = "nvidia-smi does not list it though the driver nvidia is bound to it"
-RESET = "it requires a reset"
+# How often nvidia-smi may give no answer to the health check, one time after the other, before the node takes no new jobs.
+SILENT_CHECKS = 5
+SILENT_FILE = "/run/deephdc-slurm-gpus-silent"
+
+MISMATCH = re.compile("library version mismatch", re.IGNORECASE)
+ALL = "all"  # in the place of an address
+
+# Where the vendor's driver says which mode an AMD GPU is in: jobs could open the files of parts that they were not given.
+AMD_MODE = "/sys/bus/pci/devices/{0}/current_compute_partition"
 
 # One GPU or MIG instance that SLURM schedules; files are its own, for an instance after those of the whole GPU.
 Gpu = namedtuple("Gpu", "index type address files")
@@ -109,57 +113,102 @@ def is_device(path):
 
 def problems(gpus):
     """What is wrong with the GPUs, one sentence part for each."""
+    return looked_at(gpus)[0]
+
+
+def looked_at(gpus):
+    """What is wrong with the GPUs, one sentence part for each.
+
+    The second value is why nvidia-smi gave no answer, empty if it did.
+    """
     wrong = []
-    told, complete = nvidia_problems()
+    told, complete, silent = nvidia_problems()
+    nvidia = [gpu for gpu in gpus if gpu.files[0].startswith("/dev/nvidia")]
     for gpu in gpus:
         missing = [path for path in gpu.files if not is_device(path)]
         wrong += [f"{gpu.type} at {gpu.address} ({path}) is missing" for path in missing]
-        if not missing and gpu.files[0].startswith("/dev/nvidia"):
-            reasons = told.get(gpu.address, [UNLISTED] if complete else [])
+        if not missing and gpu in nvidia:
+            reasons = told.get(gpu.address, [nvidia_smi.UNLISTED] if complete else []) + told.get(ALL, [])
             wrong += [f"{describe(gpu)}: {reason}" for reason in reasons]
-    return wrong
+        elif not missing:
+            wrong += [f"{describe(gpu)}: its compute partition mode is {mode}, not SPX" for mode in amd_modes(gpu.address)]
+    return wrong, silent if nvidia else ""
+
+
+def amd_modes(address):
+    try:
+        with open(AMD_MODE.format(address), encoding="utf-8") as file:
+            mode = file.read().strip()
+    except FileNotFoundError:
+        return []  # another vendor's, or a GPU without such modes
+    except OSError as error:
+        return [f"unknown ({error.strerror})"]
+    return [mode] if mode not in ("", "SPX") else []
 
 
 def nvidia_problems():
-    """What nvidia-smi says is wrong, by PCI address, and whether it reported all GPUs.
+    """What is wrong, by PCI address; nothing where nvidia-smi is not there.
 
-    Nothing where it is not there or does not answer: that concerns the tool.
+    The other values are whether it reported all GPUs, and why it gave no answer.
     """
     command = shutil.which("nvidia-smi", path=PATH)
     if not command:
-        return {}, False
+        return {}, False, ""
     done = run([command, "-q", "-x"], SMI_SECONDS)
+    messages = kernel_log.read() or []
     if done is None:
-        say(f"nvidia-smi gave no answer within {SMI_SECONDS} seconds")
-        return {}, False
-    return read_smi(done.stdout.decode("utf-8", "replace"), done.returncode)
+        silent = f"nvidia-smi gave no answer within {SMI_SECONDS} seconds"
+        say(silent)
+        return {address: [reason] for address, reason in kernel_log.problems(messages).items()}, False, silent
+    return read_smi(done.stdout.decode("utf-8", "replace"), done.returncode, messages)
 
 
-def read_smi(text, code):
+def read_smi(text, code, messages=()):
+    """What nvidia-smi and the kernel's log say, as nvidia_problems returns it.
+
+    The words are those of the module gpu_facts, which the collection's next run looks at the node with.
+    """
     try:
         _version, facts = nvidia_smi.parse_document(text)
     except nvidia_smi.Unreadable:
-        facts = None
+        facts = {}
+        is_document = False
+    else:
+        is_document = True
+    told = {address: [reason for _problem, reason in gpu["problems"]] for address, gpu in facts.items()}
     # What stands before and after the document is about a GPU that does not answer; then there may be no document at all.
-    around = text if facts is None else nvidia_smi.outside_document(text)
-    lost = {
-        canonical_address(address): [RESET if nvidia_smi.SAYS_RESET.search(line) else LOST]
-        for line in around.splitlines()
-        if nvidia_smi.SAYS_LOST.search(line) or nvidia_smi.SAYS_RESET.search(line) or code == 15
-        for address in nvidia_smi.ANY_ADDRESS.findall(line)[:1]
-    }
-    if facts is None:
-        if not lost:
-            say(f"nvidia-smi failed with return value {code}")
-        return lost, False
-    told = {address: gpu_problems(gpu) for address, gpu in facts.items()}
-    return {**told, **lost}, bool(told)
+    about = nvidia_smi.named(nvidia_smi.outside_document(text), code, facts)
+    for problem, reason, address in about:
+        if problem != "nvidia_smi_warning":
+            told[address] = [reason, *told.get(address, [])]
+    for address, reason in kernel_log.problems(messages, facts).items():
+        if not (address in facts and facts[address]["says_recovery"]):
+            told[address] = [*told.get(address, []), reason]
+    if MISMATCH.search(text) and not is_document:
+        told[ALL] = ["the NVML library does not fit the loaded kernel module"]
+    complete = bool(facts) or nvidia_smi.lists_none(text)
+    silent = "" if is_document or complete else f"nvidia-smi failed with return value {code}"
+    if silent:
+        say(silent)
+    return told, complete, silent
 
 
-def gpu_problems(gpu):
-    if gpu["lost"]:
-        return [LOST]
-    return ([gpu["reset"]] if gpu["reset"] else []) + gpu["ecc_problems"]
+def silent_too_long(silent):
+    """Count checks to which nvidia-smi gave no answer, one after the other.
+
+    Return what is wrong once there were too many of them. A sick GPU often makes the tool hang.
+    """
+    count = 0
+    if silent:
+        with contextlib.suppress(OSError, ValueError), open(SILENT_FILE, encoding="utf-8") as file:
+            count = int(file.read())
+        count += 1
+        with open(SILENT_FILE, "w", encoding="utf-8") as file:
+            file.write(str(count))
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(SILENT_FILE)
+    return [f"{silent}, in more than {SILENT_CHECKS - 1} checks one after the other"] if count >= SILENT_CHECKS else []
 
 
 def guarded(main):

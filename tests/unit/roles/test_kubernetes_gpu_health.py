@@ -46,8 +46,9 @@ class Node:
             "/etc/kubernetes/deephdc-gpus.json": place / "promised.json",
             "/run/deephdc-kubernetes-gpus/said": place / "said",
             "/run/deephdc-kubernetes-gpus/started": place / "started",
+            "/run/deephdc-kubernetes-gpus/silent": place / "silent",
             "/var/lib/deephdc/held": place / "held",
-            "/proc/[0-9]*/stat": place / "processes/*",
+            "/proc": place / "processes",
             "/usr/bin/kubectl": place / "kubectl",
         }.items():
             assert text.count(f'"{name}"') == 1
@@ -55,8 +56,14 @@ class Node:
         (place / "program").write_text(text, encoding="utf-8")
         (place / "kubectl").write_text(KUBECTL.format(place=place), encoding="utf-8")
         (place / "kubectl").chmod(0o755)
+        self.process("self", "", "/system.slice/kubernetes-gpu-health.service")
         self.promise(node="w1")
         self.is_lost(True)
+
+    def process(self, number: str, state: str, group: str) -> None:
+        (self.place / "processes" / number).mkdir(parents=True, exist_ok=True)
+        (self.place / "processes" / number / "stat").write_text(f"{number} (nvidia-smi) {state} 1 7 7 0 -1\n", encoding="utf-8")
+        (self.place / "processes" / number / "cgroup").write_text(f"0::{group}\n", encoding="utf-8")
 
     def promise(self, **more: object) -> None:
         promised = {
@@ -184,11 +191,33 @@ def test_a_node_is_not_uncordoned_while_its_tool_does_not_answer(node: Node) -> 
     assert len(node.run({LOST: "it requires a reset"}, away=True)) == 3, "it is uncordoned when nothing speaks against it"
 
 
+def test_a_tool_that_is_silent_for_long_cordons_its_node(node: Node) -> None:
+    node.is_lost(False)
+    own = "/system.slice/kubernetes-gpu-health.service"
+    node.process("7", "D", own)
+    assert [node.run() for _check in range(4)] == [[]] * 4
+    patch, *_event = node.run()
+    reason = patched(patch)["metadata"]["annotations"][LOST]
+    assert reason == "nvidia-smi hangs in the driver, in more than 4 checks one after the other (tool)"
+    assert node.run({LOST: reason}, away=True) == []
+    node.process("7", "S", own)
+    assert patched(node.run({LOST: reason}, away=True)[0])["spec"] == {"unschedulable": None}
+    node.process("7", "D", own)
+    assert node.run() == [], "it counts from the beginning"
+
+
 def test_nothing_is_asked_while_an_nvidia_smi_hangs_in_the_driver(node: Node) -> None:
-    (node.place / "processes").mkdir()
-    (node.place / "processes/7").write_text("7 (nvidia-smi) D 1 7 7 0 -1\n", encoding="utf-8")
+    own = "/system.slice/kubernetes-gpu-health.service"
+    node.process("7", "D", own)
     assert node.run() == []
-    (node.place / "processes/7").write_text("7 (nvidia-smi) S 1 7 7 0 -1\n", encoding="utf-8")
+    node.process("7", "S", own)
+    assert len(node.run()) == 3
+
+
+@pytest.mark.parametrize("group", ["/kubepods.slice/kubepods-pod1.slice/cri-1.scope", "/system.slice/cron.service", "/"])
+def test_a_pods_program_of_that_name_does_not_blind_the_node(node: Node, group: str) -> None:
+    """It hung in vfork on purpose, and the lost GPU stayed offered."""
+    node.process("7", "D", group)
     assert len(node.run()) == 3
 
 

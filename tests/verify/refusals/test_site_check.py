@@ -36,6 +36,30 @@ def test_every_playbook_refuses_an_inventory_without_its_groups(tmp_path: Path, 
     assert "The inventory has no host in the group" in run(tmp_path, playbook, ["something_else"])
 
 
+@pytest.mark.parametrize("playbook", ["slurm_backup", "kubernetes", "tosca_accounts"])
+@pytest.mark.parametrize("inventory", [(), ("-i", "/dev/null")])
+def test_a_playbook_refuses_to_run_without_a_host(tmp_path: Path, playbook: str, inventory: tuple[str, ...]):
+    """A backup by night that had lost its inventory was a success."""
+    words = [f"{sys.prefix}/bin/ansible-playbook", *inventory, str(ROOT / f"playbooks/{playbook}.yml")]
+    done = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "The inventory has no host: name it with -i, or in ansible.cfg." in " ".join(done.stdout.split())
+
+
+def test_hosts_that_do_not_wait_for_each_other_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Half of a configuration would be written."""
+    for strategy in ("free", "ansible.builtin.host_pinned"):
+        monkeypatch.setenv("ANSIBLE_STRATEGY", strategy)
+        assert f"The strategy is {strategy}, with which hosts do not wait" in run(tmp_path, "slurm", GROUPS)
+
+
+@pytest.mark.parametrize("name", ["slurm_login", "slurm-logins", "Slurm_Logins", "slurm_loggins", "kubernetes_worker"])
+def test_a_misspelt_group_that_a_playbook_could_do_without(tmp_path: Path, name: str):
+    meant = "kubernetes_workers" if name.startswith("k") else "slurm_logins"
+    groups = [*(one for one in GROUPS if one != meant), "kubernetes_control_plane", name]
+    assert f"The inventory has the group {name}, which no playbook reads: did you mean {meant}?" in run(tmp_path, "slurm", groups)
+
+
 def test_a_misspelt_variable_wherever_it_is_set(tmp_path: Path):
     sentence = "slurm_cluster_partition (set for host1) is no variable of deephdc.accelerators: did you mean slurm_cluster_partitions?"
     assert sentence in run(tmp_path, "slurm", GROUPS, slurm_cluster_partition=[])
@@ -56,6 +80,12 @@ def test_a_wrong_vault_password_names_the_variable(tmp_path: Path):
     (tmp_path / "host_vars/host1.yml").write_text(f"munge_key: {secret}\n")
     said = run(tmp_path, "slurm", GROUPS, "--vault-password-file", str(tmp_path / "wrong"))
     assert "munge_key (set for host1) can't be read: Decryption failed" in said
+
+
+def test_a_secret_that_nothing_sets_is_named(tmp_path: Path):
+    """The task that needed it said that the finalization of its arguments failed."""
+    said = run(tmp_path, "slurm", GROUPS, munge_key="{{ vault_munge_kee }}")
+    assert "munge_key (set for host1) uses vault_munge_kee, which nothing in the inventory sets" in said
 
 
 def test_what_only_a_run_may_set_is_refused_before_it_and_accepted_in_it(tmp_path: Path):

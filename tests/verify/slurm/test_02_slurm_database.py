@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from local import Cluster
+import yaml
+from local import Cluster, changed
+from slurm_site import SITE, words
 
 OWNS = (
+    "plugins/plugin_utils/_slurm/databases.py",
     "roles/slurm_database/tasks",
     "roles/slurm_database/templates",
 )
@@ -37,3 +42,27 @@ def test_the_account_slurm_has_no_more_rights_than_it_needs(cluster: Cluster):
     rights = cluster.out("ctl", 'mariadb --skip-column-names -e "show grants for slurm@localhost"')
     assert "ON *.*" not in rights.replace("GRANT USAGE ON *.*", "")
     assert "unix_socket" in rights.lower()
+
+
+def test_another_database_is_refused_because_its_records_begin_anew(cluster: Cluster):
+    started = cluster.out("ctl", "systemctl show --property=ActiveEnterTimestamp slurmdbd")
+    said = cluster.playbook(SITE, "--tags", "slurm_database", variables={"slurm_database_name": "other"}, succeeds=False)
+    assert (
+        "slurmdbd on ctl keeps its records in the database slurm_acct_db, but slurm_database_name is other, where the accounting would "
+        "begin anew and slurmctld would refuse to start: set slurm_database_name to slurm_acct_db." in words(said)
+    )
+    assert changed(said) == []
+    assert cluster.out("ctl", "systemctl show --property=ActiveEnterTimestamp slurmdbd") == started
+    assert cluster.out("ctl", "mariadb --skip-column-names -e 'show databases like \"other\"'") == ""
+
+
+def test_another_host_is_refused_because_its_records_begin_anew(cluster: Cluster, tmp_path: Path):
+    inventory = yaml.safe_load((cluster.inventory / "hosts.yml").read_text())
+    inventory["all"]["children"]["slurm_databases"]["hosts"] = {"login": {}}
+    path = tmp_path / "hosts.yml"
+    path.write_text(yaml.safe_dump(inventory))
+    for more in ((), ("--check",)):
+        said = cluster.playbook(SITE, *more, inventories=(str(path),), succeeds=False)
+        assert "but slurm_databases means login (" in words(said) and "where it would begin empty" in words(said), said[-3000:]
+        assert changed(said) == []
+    assert cluster.run("login", "command -v slurmdbd").returncode == 1

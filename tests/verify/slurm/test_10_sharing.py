@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from local import ROOT, Cluster, changed
 from slurm_jobs import ended, look, opened, submit
-from slurm_site import SITE
+from slurm_site import SITE, words
 
 OWNS = (
     "roles/slurm_node/files",
@@ -53,8 +53,6 @@ def shared(cluster: Cluster) -> Iterator[None]:
     cluster.until("ctl", "squeue -h | wc -l", "0")
     # It resumes what the last test left drained.
     cluster.playbook(SITE, *CHANGED)
-    # A change of the collection's own record is kept like a change of a site's file.
-    cluster.out("ctl", "rm -f /var/lib/deephdc/slurm_sharing/gpu1.before-deephdc")
     assert set(cluster.out("ctl", "sinfo -h -N -p all -o %T").split()) == {"idle"}
 
 
@@ -227,9 +225,13 @@ def test_a_job_on_a_sick_gpu_waits_for_another_and_the_node_says_which(cluster: 
     [
         (
             document(ADDRESSES, lost="0000:01:00.0"),
-            "t4 at 0000:01:00.0 (/dev/nvidia0): it has fallen off the bus, the device does not answer",
+            "t4 at 0000:01:00.0 (/dev/nvidia0): nvidia-smi says that it is lost",
         ),
         (document(ADDRESSES[:2]), "a100 at 0000:03:00.0 (/dev/nvidia2): nvidia-smi does not list it"),
+        (
+            (ROOT / "tests/data/nvidia_smi/none_listed.xml").read_text(encoding="utf-8"),
+            "a100 at 0000:03:00.0 (/dev/nvidia2): nvidia-smi does not list it though the driver nvidia is bound to it; t4 at 0000:01:00.0",
+        ),
     ],
 )
 def test_health_check_names_the_gpu(cluster: Cluster, smi: None, answer: str, words: str):
@@ -250,6 +252,26 @@ def test_a_command_that_hangs_or_fails_drains_nothing(cluster: Cluster, smi: Non
     cluster.out("gpu2", HEALTH)
     # Once the epilog, which waited for the command too, has ended.
     cluster.until("ctl", "sinfo -h -n gpu2 -p all -o %T", "idle")
+
+
+def test_a_command_that_is_silent_for_long_drains_the_node_and_a_run_does_not_resume_it_blindly(cluster: Cluster, smi: None):
+    cluster.out("gpu2", HEALTH)  # with an answer the count begins
+    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi", "#!/bin/sh\necho 'Failed to initialize NVML: Unknown Error'\nexit 255\n")
+    for _check in range(4):
+        cluster.out("gpu2", HEALTH)
+    assert not reason(cluster, "gpu2").startswith("drain")
+    cluster.out("gpu2", HEALTH)
+    assert "nvidia-smi failed with return value 255, in more than 4 checks one after the other" in reason(cluster, "gpu2")
+    said = cluster.playbook(SITE, *CHANGED, inventories=SHARING, variables=SETTINGS, succeeds=False)
+    assert "gpu2 stays drained (accelerators: nvidia-smi failed with return value 255" in words(said)
+    assert "as it is not known whether its GPUs are well" in words(said)
+    assert reason(cluster, "gpu2").startswith("drain")
+    # The recorded answer is of another driver than the simulated one, which a run would find.
+    cluster.out("gpu2", "rm /usr/local/bin/nvidia-smi")
+    cluster.playbook(SITE, *CHANGED, inventories=SHARING, variables=SETTINGS)
+    cluster.until("ctl", "sinfo -h -n gpu2 -p all -o %T", "idle")
+    put(cluster, "gpu2", "/usr/local/bin/nvidia-smi", NVIDIA_SMI.read_bytes())
+    cluster.out("gpu2", HEALTH)
 
 
 # --- after a job ---

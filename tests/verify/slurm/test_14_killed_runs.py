@@ -12,6 +12,7 @@ from slurm_jobs import UNTIL_TOLD, ended, submit, tell
 from slurm_site import INSTALLED, SITE, snapshot
 
 OWNS = (
+    "plugins/module_utils/_host/former.py",
     "plugins/module_utils/_host/safe_directory.py",
     "plugins/modules/unit_fresh.py",
 )

@@ -38,7 +38,15 @@ def test_empty_hosts_become_a_cluster_after_a_check_that_changes_nothing(empty: 
     empty.playbook(SITE, "--check")
     assert [state(name) for name in names] == before
 
-    assert changed(empty.playbook(SITE))
+    # Nothing is written while GPUs are missing that must be there.
+    said = " ".join(empty.playbook(SITE, variables={"slurm_cluster_required_gpus": 6}, succeeds=False).split())
+    assert "slurm_cluster_required_gpus is 6, but SLURM can give 5 GPUs to jobs. The nodes have gpu1: 2 x NVIDIA A100" in said
+    assert [state(name) for name in names] == before
+
+    said = empty.playbook(SITE, variables={"slurm_cluster_required_gpus": 5})
+    assert changed(said)
+    said = " ".join(said.split())
+    assert "has 2 nodes and 5 GPUs (3 a100, 2 t4)." in said and "A first job there: srun --gres=gpu:1 nvidia-smi -L" in said
     job = submit(empty, "--gres=gpu:t4:1", look())
     (row,) = ended(empty, job)
     assert (row["State"], row["NodeList"]) == ("COMPLETED", "gpu2") and "gres/gpu:t4=1" in row["AllocTRES"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, ended, submit, tell
+from slurm_site import INSTALLED, SITE, words
 
 OWNS = (
     "plugins/module_utils/_slurm/jobs.py",
@@ -16,21 +18,22 @@ OWNS = (
     "extensions/molecule/slurm_move",
 )
 
-SITE = "playbooks/slurm.yml"
 ONE_PARTITION = [{"name": "all", "default": True, "max_time": "02:00:00"}]
 
 
 @pytest.fixture(scope="module")
-def job(cluster: Cluster) -> str:
+def job(cluster: Cluster) -> Iterator[str]:
     number = submit(cluster, "--partition=debug --gres=gpu:a100:1 --time=20", UNTIL_TOLD)
     cluster.until("old", f"squeue -h -j {number} -o %T", "RUNNING")
-    return number
+    yield number
+    cluster.run("login", f"scancel {number}", user="ada")
+    cluster.until("old", "squeue -h | wc -l", "0")
 
 
 def refused(cluster: Cluster, *arguments: str, **variables: Any) -> str:
     output = cluster.playbook(SITE, *arguments, variables=variables, succeeds=False)
     assert changed(output) == []
-    return " ".join(output.split())
+    return words(output)
 
 
 @pytest.mark.parametrize("mode", [[], ["--check"]], ids=["run", "check"])
@@ -71,21 +74,23 @@ def test_gpus_do_not_change_under_a_job(cluster: Cluster, job: str, tmp_path: Pa
         said = refused(cluster, slurm_cluster_accept_hardware=["gpu1"])
     finally:
         cluster.out("gpu1", "mv /dev/gone1 /dev/nvidia1")
+        # If the health check has seen it; else SLURM refuses.
+        cluster.run("old", "scontrol update NodeName=gpu1 State=RESUME")
     assert f"Node gpu1 would change from gpu:a100:2 to gpu:a100:1 while job {job} of ada is on it" in said
 
 
 def test_an_empty_partition_goes_and_a_named_one_with_its_jobs(cluster: Cluster, job: str):
     tell(cluster, "gpu1", job)
     assert ended(cluster, job)[0]["State"] == "COMPLETED"
-    cluster.playbook(SITE, "--skip-tags", "install,validate", variables={"slurm_cluster_partitions": ONE_PARTITION})
+    cluster.playbook(SITE, *INSTALLED, variables={"slurm_cluster_partitions": ONE_PARTITION})
     assert cluster.out("login", "sinfo -h -o %R") == "all"
-    cluster.playbook(SITE, "--skip-tags", "install,validate")
+    cluster.playbook(SITE, *INSTALLED)
     other = submit(cluster, "--partition=debug --time=20", UNTIL_TOLD)
     cluster.until("old", f"squeue -h -j {other} -o %T", "RUNNING")
     wanted = {"slurm_cluster_partitions": ONE_PARTITION, "slurm_cluster_end_jobs_in": ["debug"]}
-    cluster.playbook(SITE, "--skip-tags", "install,validate", variables=wanted)
+    cluster.playbook(SITE, *INSTALLED, variables=wanted)
     # SLURM ends it, which is what the refusal says; a batch job would begin again once it has its partition.
     cluster.until("gpu1", "pgrep -fc '[s]lurmstepd: .*batch' || true", "0", seconds=90)
-    cluster.playbook(SITE, "--skip-tags", "install,validate")
+    cluster.playbook(SITE, *INSTALLED)
     cluster.out("old", f"scancel {other}")
     cluster.until("old", "squeue -h | wc -l", "0")

@@ -164,6 +164,11 @@ printf '[Service]\\nExecStart=/bin/sh -c "/tmp/ada-look.sh > /tmp/ada-unit.json 
 ln -sf ../look.service ~/.config/systemd/user/default.target.wants/look.service
 loginctl enable-linger ada
 sleep 2"""
+# As a mail server runs the pipe of a user's ~/.forward: in its own control group, as the user.
+MAIL = """[Service]
+User=ada
+ExecStart=/bin/sh -c "/tmp/ada-look.sh > /tmp/ada-mail.json 2>&1"
+"""
 
 
 def leftovers(cluster: Cluster) -> dict[str, list[str]]:
@@ -173,8 +178,12 @@ def leftovers(cluster: Cluster) -> dict[str, list[str]]:
     ended(cluster, job)
     # As after a boot.
     cluster.out("gpu1", "rm -f /run/crond.reboot; systemctl restart cron")
+    cluster.out(
+        "gpu1", f"printf '%s' '{MAIL}' > /run/systemd/system/mail.service; systemctl start mail; rm /run/systemd/system/mail.service"
+    )
+    cluster.out("gpu1", "systemctl daemon-reload")
     found = {}
-    for name in ("cron", "at", "unit"):
+    for name in ("cron", "at", "unit", "mail"):
         said = cluster.until("gpu1", f"cat /tmp/ada-{name}.json /tmp/job-{job}_4294967294.out", "nvidia")
         found[name] = [path for path, error in json.loads(said.splitlines()[0]).items() if error in OPEN]
     cluster.out("gpu1", "loginctl disable-linger ada; loginctl terminate-user ada; crontab -r -u ada")
@@ -184,12 +193,12 @@ def leftovers(cluster: Cluster) -> dict[str, list[str]]:
 
 
 def test_what_a_job_leaves_behind_for_later_reaches_no_gpu(cluster: Cluster):
-    """cron, at and a lingering user's unit opened every GPU of a node, after the job's end and unseen by accounting."""
-    assert leftovers(cluster) == {"cron": [], "at": [], "unit": []}
+    """cron, at, a lingering user's unit and a mail server opened every GPU of a node, after the job's end and unseen by accounting."""
+    assert leftovers(cluster) == {"cron": [], "at": [], "unit": [], "mail": []}
 
 
 def test_the_proof_fails_where_a_gpu_is_open_outside_of_jobs(cluster: Cluster):
-    drop_ins = "/etc/systemd/system/{user-.slice,cron.service,atd.service}.d/50-deephdc-gpus.conf"
+    drop_ins = "/etc/systemd/system/{user-.slice,service}.d/50-deephdc-gpus.conf"
     cluster.out("gpu1", f"bash -c 'rm {drop_ins}'; systemctl daemon-reload")
     said = cluster.playbook("playbooks/slurm.yml", "--tags", "validate", succeeds=False)
     assert "Users' programs outside of jobs can open GPUs here, in a user's unit (/dev/nvidia0" in " ".join(said.split())
@@ -199,8 +208,57 @@ def test_the_proof_fails_where_a_gpu_is_open_outside_of_jobs(cluster: Cluster):
     assert len(changed(repaired)) == 2
     said = cluster.playbook("playbooks/slurm.yml", "--tags", "validate")
     # YAML doubles the apostrophe of "user's".
-    assert "gpu[1-2]: GPUs are closed in a user''s unit and cron.service and atd.service" in " ".join(said.split())
-    assert leftovers(cluster) == {"cron": [], "at": [], "unit": []}
+    assert "gpu[1-2]: GPUs are closed in a user''s unit and a new service and cron.service and atd.service and ssh.service" in " ".join(
+        said.split()
+    )
+    assert leftovers(cluster) == {"cron": [], "at": [], "unit": [], "mail": []}
     assert cluster.out("gpu1", "systemctl list-units --all --no-legend 'run-[ru]*.service' 'user-60*' | wc -l") == "0", (
         "the proof left something"
     )
+
+
+def in_service(cluster: Cluster, unit: str, path: str) -> bool:
+    """Whether a program in the control group of this service's process opens the file; a GPU without a driver answers ENXIO."""
+    look_here = f"import os; os.open('{path}', os.O_RDWR | os.O_NONBLOCK)"
+    group = f"g=$(sed -n 's/^[0-9]*:devices://p' /proc/$(systemctl show -P MainPID {unit})/cgroup)"
+    done = cluster.run("gpu2", f'set -e; {group}; echo $$ > /sys/fs/cgroup/devices$g/cgroup.procs; echo in $g; python3 -c "{look_here}"')
+    assert done.stdout.startswith("in /"), done.stderr
+    assert done.returncode == 0 or "No such device" in done.stderr or "not permitted" in done.stderr, done.stderr
+    return "not permitted" not in done.stderr
+
+
+@pytest.fixture
+def monitoring(cluster: Cluster):
+    """A site's own service that has a GPU open; of the real files, which have no driver here, none stays open."""
+    cluster.out("gpu2", "mknod /dev/nvidia9 c 1 3; mknod /dev/other c 10 229")
+    unit = "[Service]\\nExecStart=/bin/sh -c 'exec 3</dev/nvidia9; exec sleep 1000'\\n"
+    cluster.out("gpu2", f'printf "{unit}" > /run/systemd/system/monitoring.service; systemctl start monitoring')
+    cluster.until("gpu2", "find /proc/[0-9]*/fd -lname /dev/nvidia9 2>/dev/null | wc -l", "1")
+    yield
+    cluster.out("gpu2", "systemctl stop monitoring; rm /run/systemd/system/monitoring.service /dev/nvidia9 /dev/other")
+    cluster.playbook("playbooks/slurm.yml", "--limit", "gpu2", "--tags", "gpu_access")
+
+
+def test_a_service_that_reads_gpus_is_named_and_others_are_closed(cluster: Cluster, monitoring: None):
+    only = ("playbooks/slurm.yml", "--limit", "gpu2", "--tags", "gpu_access")
+    said = cluster.playbook(*only, succeeds=False)
+    assert "GPUs of gpu2 are open in monitoring.service, and this run would close GPUs to services" in " ".join(said.split())
+    assert changed(said) == []
+    slurm = cluster.out("gpu2", "systemctl show -P ActiveEnterTimestampMonotonic slurmd")
+    cluster.playbook(*only, variables={"gpu_access_services": ["slurmd.service", "monitoring.service"]})
+    cluster.out("gpu2", "systemctl restart monitoring")
+    opens = {unit: in_service(cluster, f"{unit}.service", "/dev/nvidia0") for unit in ("slurmd", "monitoring", "cron", "ssh")}
+    assert opens == {"slurmd": True, "monitoring": True, "cron": False, "ssh": False}
+    # What is no GPU stays as it was for services.
+    assert all(in_service(cluster, "cron.service", path) for path in ("/dev/other", "/dev/ptmx", "/dev/urandom"))
+    assert cluster.out("gpu2", "systemctl show -P ActiveEnterTimestampMonotonic slurmd") == slurm
+    said = cluster.playbook(*only, variables={"gpu_access_services": ["slurmd.service", "monitoring.service"]})
+    assert changed(said) == []
+
+
+@pytest.mark.parametrize("name", ["monitoring", "../x.service", "a b.service"])
+def test_what_is_no_service_is_refused(cluster: Cluster, name: str):
+    wanted = {"gpu_access_services": ["slurmd.service", name]}
+    said = cluster.playbook("playbooks/slurm.yml", "--limit", "gpu2", "--tags", "gpu_access", variables=wanted, succeeds=False)
+    assert f"gpu_access_services of gpu2 names {name}, which is no service such as docker.service." in " ".join(said.split())
+    assert changed(said) == []

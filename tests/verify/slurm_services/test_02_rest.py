@@ -6,11 +6,11 @@ import base64
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
+import pytest
 from leaks import ProcessWatch, needles, on_control_node, on_host
 from local import Cluster
 from slurm_jobs import ended, look, opened
@@ -110,29 +110,26 @@ def test_without_a_token_or_with_a_forged_one_nothing_is_told(cluster: Cluster):
         assert status >= 400 and not answer.get("associations"), answer
 
 
-def test_a_new_key_takes_effect_and_leaks_nowhere(cluster: Cluster):
+# What a run for another key does.
+KEY = ("--limit", "ctl", "--tags", "slurm_controller,slurm_database,slurm_cluster", "--skip-tags", "install")
+
+
+@pytest.fixture
+def former_key(cluster: Cluster) -> Iterator[None]:
+    """The controller has it again afterwards."""
+    yield
+    cluster.playbook("playbooks/slurm.yml", *KEY)
+
+
+def test_a_new_key_takes_effect_and_leaks_nowhere(cluster: Cluster, former_key: None):
     """Rolled out with everything turned on that talks; tokens of the old key are worth nothing afterwards."""
     old = token_of(cluster)
     key = secrets.token_bytes(32)
     text = base64.b64encode(key).decode()
     watch = ProcessWatch(needles(key))
     watch.start()
-    tags = "slurm_controller,slurm_database,slurm_cluster"
-    output = cluster.playbook(
-        "playbooks/slurm.yml",
-        "-vvv",
-        "--diff",
-        "--limit",
-        "ctl",
-        "--tags",
-        tags,
-        "--skip-tags",
-        "install",
-        variables={"slurm_rest_jwt_key": text},
-    )
+    output = cluster.playbook("playbooks/slurm.yml", "-vvv", "--diff", *KEY, variables={"slurm_rest_jwt_key": text})
     watch.stop()
-    # The next runs use the new key too.
-    (Path(os.environ["LOCAL_SECRETS"]) / "jwt.key").write_text(text, encoding="ascii")
 
     new = token_of(cluster)
     for path in ("/slurm/VERSION/nodes", "/slurmdb/VERSION/associations"):

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from local import ROOT, Cluster
 from slurm_jobs import OPEN, ended, submit
+from slurm_site import forget
 
 OWNS = (
     "playbooks/slurm_cloud_image.yml",
@@ -23,6 +24,8 @@ OWNS = (
     "scripts/local-cloud",
     "tests/stand_ins/openstack_api.py",
 )
+
+LEAVES = "a host that was made an image has no machine id of its own any more, and SLURM keeps the last reason of a node that failed"
 
 HOOK = "/usr/local/libexec/deephdc/slurm_elastic_hooks/openstack"
 CLOUDS = "/etc/deephdc/slurm_elastic/clouds.yaml"
@@ -75,6 +78,11 @@ def cloud(cluster: Cluster) -> Iterator[Cloud]:
     yield found
     found.stop()
     subprocess.run(["docker", "rmi", "--force", found.image], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # The host is bare again.
+    subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-image"], check=True, stdout=subprocess.DEVNULL)
+    forget(cluster, "image")
+    simulator = str(ROOT / "playbooks/gpu_simulator.yml")
+    cluster.playbook("extensions/molecule/default/create.yml", simulator, "--limit", "localhost,image")
 
 
 @pytest.fixture(scope="module")

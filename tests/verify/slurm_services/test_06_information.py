@@ -109,25 +109,43 @@ def zabbix(cluster: Cluster, arguments: str, template: str = "") -> str:
     return cluster.out("monitor", f"python3 zabbix_site.py {arguments} < template.yaml")
 
 
-def test_zabbix_gets_the_values_encrypted(cluster: Cluster, gpu_job: str):
-    name = cluster.out("ctl", "scontrol show config | sed -n 's/^ClusterName *= //p'")
-    psk = (Path(os.environ["LOCAL_SECRETS"]) / "zabbix.psk").read_text().strip()
-    template = cluster.out("ctl", "cat /usr/local/share/deephdc/slurm_zabbix_template.yaml")
-    zabbix(cluster, f"setup {name} {psk}", template)
-    deadline = time.monotonic() + 60
+def sent(cluster: Cluster, item: str, wanted: str, seconds: float) -> dict[str, str]:
+    """What Zabbix has, once it has this value."""
+    deadline = time.monotonic() + seconds
     while True:
         cluster.out("monitor", "zabbix_server -R config_cache_reload")
         cluster.run("ctl", "systemctl start slurm-zabbix")
         seen = json.loads(zabbix(cluster, "values"))
-        if seen.get("slurm.gpu.used[a100]") == "1":
-            break
+        if seen.get(item) == wanted:
+            return seen
         assert time.monotonic() < deadline, seen
         time.sleep(2)
+
+
+@pytest.fixture(scope="module")
+def watched(cluster: Cluster):
+    """The cluster is a host of the site's Zabbix, which refuses its values before and after."""
+    name = cluster.out("ctl", "scontrol show config | sed -n 's/^ClusterName *= //p'")
+    psk = (Path(os.environ["LOCAL_SECRETS"]) / "zabbix.psk").read_text().strip()
+    template = cluster.out("ctl", "cat /usr/local/share/deephdc/slurm_zabbix_template.yaml")
+    zabbix(cluster, f"setup {name} {psk}", template)
+    sent(cluster, "slurm.up", "1", seconds=60)
+    yield
+    zabbix(cluster, f"remove {name}")
+    cluster.out("monitor", "zabbix_server -R config_cache_reload")
+    deadline = time.monotonic() + 60
+    while cluster.run("ctl", "systemctl start slurm-zabbix").returncode == 0:
+        assert time.monotonic() < deadline, "Zabbix takes values of a host that it does not have"
+        time.sleep(2)
+
+
+def test_zabbix_gets_the_values_encrypted(cluster: Cluster, watched: None, gpu_job: str):
+    seen = sent(cluster, "slurm.gpu.used[a100]", "1", seconds=60)
     assert (seen["slurm.up"], seen["slurm.gpus.used"], seen["slurm.jobs.running"]) == ("1", "1", "1")
     assert cluster.out("ctl", "stat -c '%U %a' /etc/deephdc/zabbix.psk") == "slurm-info 400"
 
 
-def test_all_three_say_that_slurmctld_is_gone(cluster: Cluster):
+def test_all_three_say_that_slurmctld_is_gone(cluster: Cluster, watched: None):
     cluster.out("ctl", "systemctl stop slurmctld")
     try:
         until(cluster, "slurm_up", {"instance=ctl:9100": 0})
@@ -145,6 +163,8 @@ def test_all_three_say_that_slurmctld_is_gone(cluster: Cluster):
         # Until then SLURM refuses to resume a node.
         cluster.until("ctl", "sinfo -h -N -p all --responding -o %T | grep -xc idle", "2")
     until(cluster, "slurm_up", {"instance=ctl:9100": 1})
+    # Their timers would do it within two minutes.
+    cluster.out("ctl", "systemctl start slurm-glue2 slurm-zabbix")
 
 
 def test_missing_gpu_is_told(cluster: Cluster):

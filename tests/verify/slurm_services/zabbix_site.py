@@ -1,6 +1,7 @@
 """What a site's Zabbix administrator does by hand, through Zabbix's own API; runs on the monitoring host.
 
 usage: zabbix_site.py setup HOST PSK < template      makes the host with the template
+       zabbix_site.py remove HOST                    removes the host
        zabbix_site.py values                         prints the last value of each item as JSON
 """
 
@@ -34,9 +35,7 @@ def setup(token: str, host: str, psk: str, template: str) -> None:
     call("configuration.import", {"format": "yaml", "rules": rules, "source": template}, token)
     (found,) = call("template.get", {"filter": {"host": ["SLURM and its GPUs"]}}, token)
     (group,) = call("hostgroup.get", {"filter": {"name": ["Linux servers"]}}, token)
-    # Of an earlier run of the tests.
-    if known := call("host.get", {"filter": {"host": [host]}, "output": ["hostid"]}, token):
-        call("host.delete", [entry["hostid"] for entry in known], token)
+    remove(token, host)
     call(
         "host.create",
         {
@@ -51,10 +50,17 @@ def setup(token: str, host: str, psk: str, template: str) -> None:
     )
 
 
+def remove(token: str, host: str) -> None:
+    if known := call("host.get", {"filter": {"host": [host]}, "output": ["hostid"]}, token):
+        call("host.delete", [entry["hostid"] for entry in known], token)
+
+
 if __name__ == "__main__":
     session = call("user.login", {"username": "Admin", "password": "zabbix"})
     if sys.argv[1] == "setup":
         setup(session, sys.argv[2], sys.argv[3], sys.stdin.read())
+    elif sys.argv[1] == "remove":
+        remove(session, sys.argv[2])
     else:
         items = call(
             "item.get", {"output": ["key_", "lastvalue", "lastclock"], "filter": {"flags": [0, 4]}, "search": {"key_": "slurm."}}, session

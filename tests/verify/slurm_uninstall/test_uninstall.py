@@ -10,6 +10,7 @@ import random
 import pytest
 from local import Cluster, changed
 from slurm_jobs import UNTIL_TOLD, submit, tell
+from slurm_site import SITE, words
 
 OWNS = (
     "playbooks/slurm_uninstall.yml",
@@ -21,8 +22,8 @@ OWNS = (
 )
 
 PLAYBOOK = "playbooks/slurm_uninstall.yml"
-SITE = "playbooks/slurm.yml"
 HOSTS = ("head", "login", "gpu1")
+LEAVES = "the cluster is gone"
 
 
 def name(cluster: Cluster) -> str:
@@ -31,7 +32,7 @@ def name(cluster: Cluster) -> str:
 
 def refused(cluster: Cluster, sentence: str, *arguments: str, **variables: str) -> None:
     output = cluster.playbook(PLAYBOOK, *arguments, variables=variables, succeeds=False)
-    assert sentence in " ".join(output.split()), output[-2000:]
+    assert sentence in words(output), output[-2000:]
     assert cluster.out("head", "systemctl is-active slurmctld slurmdbd").split() == ["active", "active"]
     assert cluster.out("head", "sinfo -h -o %a") == "up"
 
@@ -59,8 +60,9 @@ def before(cluster: Cluster, host: str) -> set[str]:
 def test_records_stay_unless_they_are_named(cluster: Cluster):
     """Killed once on the way, and completed by the next run; then the cluster comes back with what it knew."""
     variables = {"slurm_uninstall_cluster": name(cluster)}
-    last = cluster.out("head", "sacct -n -X -a -P -o JobID -S now-1hour | tail -n 1")
-    assert last
+    last = submit(cluster, "--gres=gpu:a100:1", "true")
+    cluster.until("head", "squeue -h | wc -l", "0")
+    assert last in cluster.out("head", "sacct -n -X -a -P -o JobID -S now-1hour").splitlines()
     cluster.killed_playbook(PLAYBOOK, random.Random(), 14, variables=variables)
     cluster.playbook(PLAYBOOK, variables=variables)
     for host in HOSTS:

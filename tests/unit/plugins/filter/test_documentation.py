@@ -12,6 +12,7 @@ import re
 import ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.hostlist as any_plugin
 import pytest
 import yaml
+from jinja2 import meta
 from jinja2.nativetypes import NativeEnvironment
 
 FOLDER = pathlib.Path(any_plugin.__file__).resolve().parents[2] / "filter"
@@ -57,6 +58,46 @@ EXAMPLES = [
     for name, document in DOCUMENTS.items()
     for task, expected in claims(document["EXAMPLES"])
 ]
+
+
+# Ansible's own, and what every task has.
+GIVEN = {
+    *("ansible_facts", "ansible_play_hosts", "ansible_play_hosts_all", "groups", "hostvars"),
+    *("inventory_dir", "inventory_hostname", "lookup"),
+}
+
+
+class Anything(dict):
+    """Filters and tests of Ansible, which Jinja does not know."""
+
+    def __contains__(self, _name):
+        return True
+
+    def __getitem__(self, _name):
+        return lambda *_arguments: None
+
+    def get(self, _name, _default=None):
+        return self[_name]
+
+
+def used(value, environment):
+    """The variables that the templates in a value use."""
+    if isinstance(value, dict):
+        return set().union(*(used(item, environment) for item in value.values()))
+    if isinstance(value, list):
+        return set().union(*(used(item, environment) for item in value))
+    return meta.find_undeclared_variables(environment.parse(value)) if isinstance(value, str) else set()
+
+
+@pytest.mark.parametrize("name", sorted(DOCUMENTS))
+def test_an_example_has_all_that_it_uses(name):
+    """By its variables, by what a task before registers, or because Ansible gives it."""
+    environment = NativeEnvironment()
+    environment.filters = environment.tests = Anything()
+    known = set(GIVEN)
+    for task in yaml.safe_load(DOCUMENTS[name]["EXAMPLES"]):
+        assert used(task, environment) - known - set(task.get("vars", {})) == set()
+        known |= {task["register"]} if "register" in task else set()
 
 
 def test_each_filter_has_a_document_and_each_document_a_filter():

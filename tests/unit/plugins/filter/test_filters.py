@@ -34,6 +34,8 @@ ARGUMENTS = {
     "kubernetes_device_plugin_config": [2],
     "kubernetes_gpu_change_errors": [{"ways": ["device_plugin"], "pods": [{"pod": "pod a/b", "node": "gpu1", "way": "device_plugin"}]}],
     "kubernetes_inventory_errors": [WORKERS, ["gpu1"], {}],
+    "kubernetes_left_out": [["gpu1"]],
+    "kubernetes_network_errors": [{"pod_network": "10.0.0.0/16"}],
     "kubernetes_node_events": [{"names": {"gpu1": "gpu1"}, "unfit": {"gpu1": "it is missing"}}, "2026-11-24T10:00:00Z"],
     "kubernetes_node_patches": [{"nodes": [{"name": "gpu1", "host": "gpu1", "labels": {"a": "1"}, "taints": []}], "unfit": {}}],
     "kubernetes_policy_changes": [{"managed": True, "objects": [], "unenforced": [], "purge": False}],
@@ -62,6 +64,10 @@ def input_of(name):
         return "dra"
     if name == "kubernetes_inventory_errors":
         return {"gpu1": {}}
+    if name == "kubernetes_left_out":
+        return ["gpu1 True", "gpu2 Unknown"]
+    if name == "kubernetes_network_errors":
+        return ["cluster-cidr=10.244.0.0/16"]
     if name == "kubernetes_node_events":
         return [{"metadata": {"name": "gpu2.accelerator-lost"}, "reason": "AcceleratorLost"}]
     if name == "kubernetes_node_patches":

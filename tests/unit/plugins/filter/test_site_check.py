@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from ansible_collections.deephdc.accelerators.plugins.filter import site_check
 from ansible_collections.deephdc.accelerators.plugins.filter.site_check import site_check_groups, site_check_unanswered
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _managers, _own_variables
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import hosts as openstack_hosts
 
 OTHERS = Path(__file__).resolve().parents[3] / "data/other_variables"
 
@@ -72,13 +74,42 @@ def test_hosts_are_named_but_not_thousands():
 
 def test_groups_that_a_playbook_needs():
     groups = {"slurm_controller": ["ctl"], "slurm_nodes": ["gpu1"], "empty": []}
-    assert site_check_groups(groups, ["slurm_nodes", "slurm_nodes:slurm_logins"]) == []
+    right = {"slurm_controllers": ["ctl"], "slurm_nodes": ["gpu1"], "empty": []}
+    assert site_check_groups(right, ["slurm_nodes", "slurm_nodes:slurm_logins"]) == []
     assert site_check_groups(groups, ["slurm_controllers"]) == [
         "The inventory has no host in the group slurm_controllers, so this playbook would do nothing: rename slurm_controller there."
     ]
-    assert site_check_groups(groups, ["gpu_hosts:opennebula_hosts"]) == [
+    assert site_check_groups(right, ["gpu_hosts:opennebula_hosts"]) == [
         "The inventory has no host in the group gpu_hosts or opennebula_hosts, so this playbook would do nothing: name hosts there."
     ]
+
+
+def test_a_group_of_the_sites_own_is_left_alone():
+    groups = {"slurm_nodes": ["gpu1", "gpu2"], "slurm_nodes1": ["gpu1"], "gpu_cluster": ["gpu3"], "all": ["gpu1", "gpu2", "gpu3"]}
+    assert site_check_groups(groups, []) == []
+    assert len(site_check_groups({**groups, "slurm_nodes1": ["gpu3"]}, [])) == 1
+    assert site_check_groups({**groups, "slurm_nodes1": ["gpu3"]}, [], "x, slurm_nodes1") == []
+
+
+def test_every_group_that_is_read_is_known():
+    """Those of a system, without what roles and playbooks add during a run."""
+    read = set()
+    for path in [*_managers.ROLES.glob("*/*/*.yml"), *(_managers.ROLES.parent / "playbooks").glob("*.yml")]:
+        for found in re.findall(
+            r"(?m)groups(?:\.|\[['\"])([a-z_]+)|hosts: ([a-z_:]+)$|site_check_groups: \[(.*)\]", path.read_text(encoding="utf-8")
+        ):
+            read.update(name for text in found for name in re.findall("[a-z_]+", text))
+    read.update(openstack_hosts.GROUPS)
+    known = {name for system in site_check.SYSTEMS for name in system}
+    systems = ("slurm_", "kubernetes_", "mesos_", "openstack_", "opennebula_", "marathon", "chronos", "zookeeper")
+    during = re.compile(r".*_(leaving|api|answering|backup|members)|\w+_upgrade_\w+")
+    assert len(read) > 25
+    assert {name for name in read if name.startswith(systems) and not during.fullmatch(name)} <= known
+
+
+@pytest.mark.parametrize("name", ["slurm_test", "zookeepers", "kubernetes_worker", "slurm_clusters"])
+def test_a_group_of_something_else_is_no_mistake(name):
+    assert site_check_groups({"slurm_controllers": ["ctl"], "slurm_nodes": ["gpu1"], name: ["x"]}, []) == []
 
 
 def facts_of_roles() -> set[str]:
@@ -106,3 +137,63 @@ def test_who_did_not_answer_is_named_with_the_reason():
         {"item": "gpu3", "failed": True},
     ]
     assert site_check_unanswered(answers) == {"gpu2": "No route to host", "gpu3": "It did not answer."}
+
+
+class Variables(dict):
+    """Ansible's hostvars as the filter reads them: as written."""
+
+    def raw_get(self, host):
+        return self[host]
+
+
+@pytest.mark.parametrize(
+    ("own", "missing"),
+    [
+        ({"munge_key": "{{ vault_munge_key }}"}, ["vault_munge_key"]),
+        ({"munge_key": "{{ vault_munge_key }}", "vault_munge_key": "x"}, []),
+        ({"munge_key": "{{vault_munge_key|b64encode}}"}, ["vault_munge_key"]),
+        ({"munge_key": "{{ vault_munge_key | default('') }}"}, []),
+        ({"munge_key": "{{ lookup('file', 'vault_munge_key') }}"}, []),
+        ({"munge_key": "{{ secrets.vault_munge_key }}"}, []),
+        ({"munge_key": "vault_munge_key"}, []),
+        ({"munge_key": "{{ other }}"}, []),  # a fact, or the role's: not known from the inventory alone
+        ({"slurm_cluster_settings": {"a": ["{{ vaulted_a }}"]}}, ["vaulted_a"]),
+        ({"not_ours": "{{ vault_x }}"}, []),
+        ({"munge_key": "{{ lookup('file', '/secrets/vault_munge.key') }}"}, []),
+        ({"munge_key": "{{ lookup('azure_keyvault_secret', 'munge', vault_url='https://a') }}"}, []),
+        ({"munge_key": "{{ x | ansible.builtin.unvault(pw, vault_id='prod') }}"}, []),
+        ({"munge_key": "{% set vault_key = 1 %}{{ vault_key }}"}, []),
+        ({"munge_key": "{{ vault_key == 'x' }}"}, ["vault_key"]),
+    ],
+)
+def test_a_secret_that_nothing_sets_is_named(own, missing):
+    """The task said that the finalization of its arguments failed, and no_log hid the rest."""
+    hostvars = Variables(ctl=own, gpu1=own)
+    errors = site_check.site_check_variables(hostvars, ["ctl", "gpu1"])["errors"]
+    own_names = [name for name in missing for _twice in "xx"]
+    assert site_check.site_check_variables(hostvars, ["ctl", "gpu1"], own_names)["errors"] == [], "a name that the site sets elsewhere"
+    assert [re.search(r"uses (\w+), which nothing in the inventory sets", one).group(1) for one in errors] == missing
+
+
+@pytest.mark.parametrize(
+    ("tags", "meant"),
+    [
+        (["all"], []),
+        (["slurm_node", "install", "configure", "service", "validate", "mig", "munge", "always"], []),
+        (["web", "database", "nodes", "ours_only"], []),
+        ("slrum_node,configur", ["slurm_node", "configure"]),
+        (["slurm-node", "Kubernetes_node"], ["slurm_node", "kubernetes_node"]),
+    ],
+)
+def test_tags_that_are_almost_ours(tags, meant):
+    found = site_check.site_check_tags(tags)
+    assert [sentence.partition("did you mean ")[2].partition("?")[0] for sentence in found] == meant
+    assert site_check.site_check_tags(tags, ["slrum_node", "configur", "slurm-node", "Kubernetes_node"]) == []
+
+
+def test_every_tag_of_the_collection_is_known():
+    root = Path(site_check.__file__).resolve().parents[2]
+    for file in [*root.glob("playbooks/*.yml"), *root.glob("roles/*/tasks/*.yml")]:
+        for listed in re.findall(r"(?m)^\s*tags: \[(.*)\]$", file.read_text()):
+            for tag in listed.split(", "):
+                assert tag in site_check.TAGS or (root / "roles" / tag).is_dir(), f"{file}: {tag}"

@@ -146,6 +146,41 @@ def test_a_node_that_goes_is_named_for_the_last_look_at_jobs(hostvars):
     assert plan(hostvars, record, groups, end_jobs_in=["n2"])["nodes_going"] == []
 
 
+def test_a_partition_that_goes_is_named_likewise(hostvars):
+    """A list on the command line may have blanks."""
+    now = {"partitions": ["all", "old", "older"]}
+
+    def going(allowed):
+        return FILTERS["slurm_cluster_plan"](hostvars, GROUPS, {**WANTED, "end_jobs_in": allowed}, "", now)["partitions_going"]
+
+    kept = [str(one["name"]) for one in WANTED["partitions"]]
+    assert going([]) == sorted({"all", "old", "older"} - set(kept))
+    assert going("old, older") == sorted({"all"} - set(kept))
+
+
+@pytest.mark.parametrize(
+    ("settings", "jobs", "refused"),
+    [
+        ({"SlurmctldPort": 6999}, "17|RUNNING|ada|n1|all", True),
+        ({"slurmctldport": 6999}, None, True),
+        ({"SlurmdPort": 6999}, "17|RUNNING|ada|n1|all", True),
+        ({"SlurmctldPort": 6999}, "", False),
+        ({"SlurmctldPort": 6817}, "17|RUNNING|ada|n1|all", False),
+        ({}, None, False),
+    ],
+)
+def test_a_port_changes_only_while_no_job_runs(hostvars, settings, jobs, refused):
+    nodes = {} if jobs == "" else {"n1": {"count": 1, "some": ["17 of ada"]}}
+    known = None if jobs is None else {"partitions": {}, "nodes": nodes}
+    now = {"partitions": [], "jobs": known, "ports": {"SlurmctldPort": "6817", "SlurmdPort": "6818"}}
+    found = FILTERS["slurm_cluster_plan"](hostvars, GROUPS, {**WANTED, "settings": settings}, "", now)
+    assert found["controller_port"] == (0 if refused else int({k.lower(): v for k, v in settings.items()}.get("slurmctldport", 6817)))
+    assert [error.startswith("slurm_cluster_settings sets Slurm") for error in found["errors"]] == [True] * refused
+    confirmed = {**WANTED, "settings": settings, "end_jobs_in": [WANTED["name"]]}
+    found = FILTERS["slurm_cluster_plan"](hostvars, GROUPS, confirmed, "", now)
+    assert (found["errors"], found["ports_change"]) == ([], False)
+
+
 def test_what_the_proof_leaves_out_is_named(hostvars):
     """A partition with accounts had no line in what the jobs proved, and a GPU cluster without a GPU passed without a warning."""
     closed = {"name": "mine", "settings": {"AllowAccounts": "physics"}}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import amd
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import PROBLEMS, compute_gpu_addresses, gather, kind_of
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import amd, health
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import compute_gpu_addresses, gather, kind_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._simulator.tree import CATALOGUE
 
 # What names alone would not show: scripts/narrow.py.
@@ -38,7 +38,7 @@ def facts_of(root, **options):
         assert entry["index"] == index
         assert re.fullmatch(r"[a-z0-9_]+", entry["type"])
         for found in entry["health"]:
-            assert found["problem"] in PROBLEMS
+            assert found["problem"] in health.names()
             assert found["message"].startswith(entry["pci_address"] + ": ") and found["message"].endswith(".")
     return entries
 
@@ -274,10 +274,10 @@ def test_unreadable_answer_costs_its_facts_only(simulate, nvidia_smi, document):
 
 
 def test_wrong_bytes_in_a_name_are_told_and_replaced(simulate, nvidia_smi, data):
-    document = (data / "nvidia_smi" / "a100_mig.xml").read_bytes().replace(b"<processes>", b"<processes>caf\xe9", 1)
+    document = (data / "nvidia_smi" / "a100_mig.xml").read_bytes().replace(b"<serial>", b"<note>caf\xe9</note><serial>", 1)
     nvidia_smi(document, listing="a100_mig_list.txt")
     gpu = facts_of(simulate(*TWO_A100))[1]
-    assert problems_of(gpu) == ["nvidia_smi_unreadable"] and gpu["memory_mib"] == 81920
+    assert problems_of(gpu) == ["nvidia_smi_warning"] and gpu["memory_mib"] == 81920
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_corrupted_inforom_concerns_one_gpu(simulate, nvidia_smi):
     nvidia_smi("a100_mig.xml", listing="a100_mig_list.txt", rc=14, said="WARNING: infoROM is corrupted at gpu 0000:81:00.0")
     healthy, corrupted = facts_of(simulate(*TWO_A100))
     assert "nvidia_smi_failed" not in problems_of(healthy)
-    assert problems_of(corrupted) == ["nvidia_smi_failed"] and "infoROM" in corrupted["health"][0]["message"]
+    assert problems_of(corrupted) == ["nvidia_smi_warning"] and "infoROM" in corrupted["health"][0]["message"]
     assert corrupted["memory_mib"] == 81920
 
 
@@ -465,6 +465,19 @@ def test_amd_memory_errors(simulate):
     root = simulate({"type": "mi210"})
     root.write(root.device("0000:01:00.0", "ras/umc_err_count"), "ue: 2\nce: 40\n")
     assert problems_of(facts_of(root)[0]) == ["ecc_errors"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "problems"), [("SPX", []), (None, []), ("", []), ("CPX", ["compute_partitions"]), ("DPX", ["compute_partitions"])]
+)
+def test_an_amd_gpu_in_partitions_is_kept_from_jobs(simulate, mode, problems):
+    """A partition's render node is not below the GPU in sysfs: no manager would close it."""
+    root = simulate({"type": "mi300x"})
+    if mode is not None:
+        root.write(root.device("0000:01:00.0", "current_compute_partition"), mode + "\n")
+    (gpu,) = facts_of(root)
+    assert problems_of(gpu) == problems
+    assert not problems or f"its compute partition mode is {mode}" in gpu["health"][0]["message"]
 
 
 def test_rocm_version(tmp_path):

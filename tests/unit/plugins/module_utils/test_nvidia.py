@@ -29,7 +29,7 @@ def test_uuid_that_the_driver_does_not_know_yet(tmp_path):
     file = tmp_path / "proc/driver/nvidia/gpus/0000:41:00.0/information"
     file.parent.mkdir(parents=True)
     file.write_text("Model: \t\t NVIDIA L4\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 3\n")
-    assert nvidia.proc_information(str(tmp_path)) == {"0000:41:00.0": {"model": "NVIDIA L4", "uuid": None, "minor": 3}}
+    assert nvidia.proc_information(str(tmp_path)) == {"0000:41:00.0": {"model": "NVIDIA L4", "uuid": None, "minor": 3, "excluded": False}}
 
 
 def test_old_schema_counts_double_bit_errors():
@@ -37,7 +37,7 @@ def test_old_schema_counts_double_bit_errors():
         '<nvidia_smi_log><gpu id="00000000:05:00.0"><ecc_errors><volatile><single_bit><total>7</total></single_bit>'
         "<double_bit><device_memory>1</device_memory><total>1</total></double_bit></volatile></ecc_errors></gpu></nvidia_smi_log>"
     )
-    assert gpus["0000:05:00.0"]["ecc_problems"] == ["1 uncorrected ECC error(s) since the driver was loaded"]
+    assert gpus["0000:05:00.0"]["problems"] == [("ecc_errors", "1 uncorrected ECC error(s) since the driver was loaded")]
 
 
 def test_an_old_document_without_mig_says_nothing_about_it():
@@ -67,7 +67,7 @@ def test_list_of_mig_devices():
 def test_failing_list_keeps_the_instances(simulate, commands, nvidia_smi):
     nvidia_smi("a100_mig.xml", listing="none")
     answer = nvidia.query_smi(nvidia.TimeBudget(10))
-    assert [problem for problem, _text, _address in answer["problems"]] == ["nvidia_smi_failed"]
+    assert [problem for problem, _text, _address in answer["problems"]] == ["nvidia_smi_warning"]
     devices = answer["gpus"]["0000:41:00.0"]["mig_devices"]
     assert [(device["gpu_instance_id"], device["profile"]) for device in devices] == [(7, None), (8, None), (1, None)]
 

@@ -25,7 +25,7 @@ def test_the_document_is_read():
     assert list(gpus) == ["0000:00:06.0"]
     facts = gpus["0000:00:06.0"]
     assert (facts["uuid"], facts["memory_mib"], facts["ecc"], facts["minor"]) == (UUID, 81559, True, 0)
-    assert (facts["lost"], facts["ecc_problems"], facts["reset"]) == (False, [], None)
+    assert (facts["problems"], facts["says_recovery"]) == ([], True)
     assert (facts["mig_capable"], facts["mig_enabled"], facts["mig_devices"]) == (True, False, [])
 
 

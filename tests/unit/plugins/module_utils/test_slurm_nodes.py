@@ -64,7 +64,8 @@ def test_what_keeps_a_node_from_being_resumed_is_one_sentence(state, unfit, caus
         ("two\nlines", "must be one line"),
         ("accelerators: gone", "begins like the reasons that the playbook slurm takes back by itself"),
         ("gres/gpu count is odd", "begins like the reasons"),
-        (" gpu_hold: mine", "begins with 'gpu_hold:', by which the role gpu_hold knows the nodes that it holds"),
+        (" gpu_hold: mine", "has 'gpu_hold:' in it, by which the role gpu_hold knows the nodes that it holds"),
+        ("x + gpu_hold: mine", "has 'gpu_hold:' in it, by which the role gpu_hold knows the nodes that it holds"),
     ],
 )
 def test_reasons(reason, complaint):

@@ -22,6 +22,7 @@ PLUGINS = Path(__file__).parents[4] / "plugins"
 NAMES_AMD = {
     "module_utils/_gpu/vendors.py": "the record",
     "module_utils/_gpu/amd.py": "the reader",
+    "module_utils/_gpu/health.py": "what can be wrong with its GPUs",
     "module_utils/_simulator/tree.py": "models to simulate, and the files that only its driver writes",
     "modules/gpu_facts.py": "documentation",
     "modules/iommu_facts.py": "documentation: it has the IOMMU of a CPU",
@@ -45,7 +46,6 @@ KITT = vendors.Vendor(
     drivers=("kitt",),
     read=read_kitt,
     useless_drivers={"karr": "it is bound to karr, which serves itself"},
-    advisory_problems=("kitt_smi_timeout",),
     types={"0808": "trans_am"},
     name_patterns=(re.compile(r"\b(knight)( \d{4})\b"),),
     watchers=("bonnie",),
@@ -93,7 +93,7 @@ def test_a_new_vendors_useless_driver_and_names(simulate, with_kitt):
     assert entry["reason"] == "trans_am at 0000:01:00.0 can't be scheduled: it is bound to karr, which serves itself."
     assert facts.kind_of({"class": "030000", "vendor_id": "1982", "device_id": "0909"}) == "gpu"
     assert names.short_type("1982", "0909", "Knight 3000") == "knight_3000"
-    assert "kitt_smi_timeout" in vendors.advisory_problems() and "bonnie" in vendors.watchers()
+    assert "bonnie" in vendors.watchers()
 
 
 def test_a_new_vendors_own_files_keep_the_simulator_away(simulate, with_kitt, tmp_path):
@@ -107,7 +107,7 @@ def test_a_new_vendors_own_files_keep_the_simulator_away(simulate, with_kitt, tm
     assert host.real_gpu() == "a real GPU at 0000:01:00.0 and its /dev/kitt0"
 
 
-@pytest.mark.parametrize("values", ["pci_id", "name", "display_name", "drivers", "useless_drivers", "advisory_problems", "other_problems"])
+@pytest.mark.parametrize("values", ["pci_id", "name", "display_name", "drivers", "useless_drivers"])
 def test_no_two_records_claim_the_same(values):
     claimed = [getattr(vendor, values) for vendor in vendors.VENDORS]
     single = [value for item in claimed for value in ([item] if isinstance(item, str) else item)]

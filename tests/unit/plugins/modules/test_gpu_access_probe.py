@@ -34,9 +34,10 @@ def host(fake, monkeypatch, tmp_path):
 def test_denied_everywhere_and_what_is_not_there_is_told(run, host):
     group = host()
     result = run(gpu_access_probe, files=["/dev/null", "/dev/no_such_gpu"])
-    assert (result["changed"], result["denied"]) == (False, ["a user's unit", "cron.service"])
-    assert result["not_tried"] == ["atd.service: it does not run here"]
-    assert result["text"] == "GPUs are closed in a user's unit and cron.service; not tried: atd.service: it does not run here"
+    assert (result["changed"], result["denied"]) == (False, ["a user's unit", "a new service", "cron.service"])
+    assert result["not_tried"] == ["atd.service: it does not run here", "ssh.service: it does not run here"]
+    said = "not tried: atd.service: it does not run here; ssh.service: it does not run here"
+    assert result["text"] == f"GPUs are closed in a user's unit and a new service and cron.service; {said}"
     assert (group / "cgroup.procs").read_text().strip().isdigit(), "the program was where cron's are"
 
 
@@ -44,7 +45,7 @@ def test_denied_everywhere_and_what_is_not_there_is_told(run, host):
 def test_an_open_gpu_is_a_failure(run, host, states, place):
     host(**states)
     result = run(gpu_access_probe, files=["/dev/null"])
-    assert result["failed"] and f"can open GPUs here, in {place} (/dev/null): " in result["msg"]
+    assert result["failed"] and f"can open GPUs here, in {place} (/dev/null)" in result["msg"]
 
 
 def test_a_denial_that_is_not_the_control_groups_proves_nothing(run, host):

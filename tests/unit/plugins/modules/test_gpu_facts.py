@@ -10,7 +10,8 @@ import pytest
 import yaml
 from ansible.module_utils import basic
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import pci
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import PROBLEMS, gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.health import names
 from ansible_collections.deephdc.accelerators.plugins.modules import gpu_facts
 
 
@@ -55,7 +56,7 @@ def test_every_key_and_problem_is_documented(simulate):
     for key in ("pcie", "sriov", "mig"):
         assert list(returned[key]["contains"]) == list(entry[key])
     told = " ".join(returned["health"]["contains"]["problem"]["description"])
-    assert all(f"V({problem})" in told for problem in PROBLEMS)
+    assert all(f"V({problem})" in told for problem in names())
 
 
 def test_cost_of_sixteen_gpus(simulate):

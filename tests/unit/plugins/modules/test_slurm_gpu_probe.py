@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_gpu_probe
@@ -179,3 +180,39 @@ def test_check_mode_runs_no_job(run, fake):
     srun(fake, code=1)
     result = run(slurm_gpu_probe, probes=[probe("a100")], devices=DEVICES, _ansible_check_mode=True)
     assert (result["proved"], result["busy"], fake.calls()) == ([], [], [])
+
+
+SRUN = """#!/bin/sh
+for word; do case $word in --partition=*) partition=${word#*=};; --immediate=*) patience=${word#*=};; esac; done
+date +%s.%N >> PLACE/$partition.$patience
+case $partition in
+full*) sleep "$(awk "BEGIN {print $patience / 10}")"; echo "srun: error: Requested nodes are busy" >&2; exit 1;;
+late) [ "$patience" -gt 3 ] || { echo "Immediate execution impossible" >&2; exit 1; };;
+bad) echo "srun: error: Invalid account" >&2; exit 1;;
+esac
+echo 'PROBE ["cpu1", {}]'
+"""
+
+
+@pytest.fixture
+def full_nodes(fake, tmp_path):
+    fake("srun", SRUN.replace("PLACE", str(tmp_path)).split("\n", 1)[1])
+    return lambda: sorted(path.name for path in tmp_path.iterdir() if path.suffix in (".3", ".15"))
+
+
+def test_probes_for_full_nodes_wait_side_by_side(full_nodes):
+    """On full nodes ten probes waited 150 s."""
+    probes = [{"partition": f"full{number}", "gres_type": None, "exclude": None} for number in range(6)]
+    began = time.monotonic()
+    answers = slurm_gpu_probe.run_all([*probes, {"partition": "free", "gres_type": None}, {"partition": "late", "gres_type": None}], 15, [])
+    took = time.monotonic() - began
+    assert [code for code, _out, _err in answers] == [1] * 6 + [0, 0]
+    assert took < 6 * 1.5, took  # six in a row would take 9 s beside the first look
+    assert full_nodes() == sorted(
+        [*(f"full{number}.{patience}" for number in range(6) for patience in (3, 15)), "free.3", "late.3", "late.15"]
+    )
+
+
+def test_what_slurm_refuses_is_not_asked_again(full_nodes):
+    ((code, _out, err),) = slurm_gpu_probe.run_all([{"partition": "bad", "gres_type": None}], 15, [])
+    assert code == 1 and "Invalid account" in err and full_nodes() == ["bad.3"]

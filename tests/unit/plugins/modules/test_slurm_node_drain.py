@@ -34,6 +34,77 @@ def test_drains_and_keeps_the_reason_of_somebody_else(state):
     assert result["kept"] == ["gpu2 was drained already and keeps its reason: fan is loud"]
 
 
+HOLD, INTAKE = "gpu_hold: nvidia_driver", "slurm: a run of the playbook slurm takes the node out of the configuration"
+
+
+@pytest.mark.parametrize(
+    ("node", "mark", "reason"),
+    [
+        (("IDLE+DRAIN", HOLD), "new board", f"new board + {HOLD}"),
+        (("IDLE+DRAIN", "fan is loud"), HOLD, f"fan is loud + {HOLD}"),
+        (("IDLE+DRAIN", "accelerators: a100 is missing"), "new board", "new board + accelerators: a100 is missing"),
+        (("IDLE+DRAIN", "gres/gpu count reported lower"), HOLD, f"{HOLD} + gres/gpu count reported lower"),
+        (("IDLE+DRAIN", "accelerators: a100 is missing"), HOLD, f"{HOLD} + accelerators: a100 is missing"),
+        (("IDLE+DRAIN", f"fan + {HOLD} : Not responding"), "gpu_hold: gpu_check", None),
+        (("IDLE+DRAIN", f"fan + {HOLD}"), "new board", None),
+        (("DOWN", "fan is loud"), HOLD, f"fan is loud + {HOLD}"),
+        (("DOWN*", "Not responding"), HOLD, HOLD),
+        (("IDLE", "an old one"), "new board", "new board"),
+        (("IDLE+DRAIN", INTAKE), "new board", f"new board + {INTAKE}"),
+        (("IDLE+DRAIN", INTAKE), HOLD, f"{HOLD} + {INTAKE}"),
+    ],
+)
+def test_each_mark_is_kept(state, node, mark, reason):
+    updates = state(line("gpu1", *node), nodes=["gpu1"], state="drained", reason=mark)["updates"]
+    assert updates == ([f"scontrol update NodeName=gpu1 State=DRAIN Reason={reason}"] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "mark", "change"),
+    [
+        (f"new board + {HOLD}", None, f"Reason={HOLD}"),
+        (f"new board + {HOLD}", "new board", f"Reason={HOLD}"),
+        (f"new board + {HOLD} : Not responding", HOLD, "Reason=new board"),
+        (HOLD, None, None),
+        (HOLD, HOLD, "State=RESUME"),
+        (f"new board + {HOLD}", "other", None),
+        ("a + b", None, "State=RESUME"),
+        (f"{HOLD} + accelerators: a100 is missing", HOLD, "Reason=accelerators: a100 is missing"),
+        ("new board + accelerators: a100 is missing", None, "Reason=accelerators: a100 is missing"),
+        (f"fan + {HOLD}", f"fan + {HOLD}", "State=RESUME"),
+        (f"{INTAKE} + {HOLD}", None, f"Reason={HOLD}"),
+        (f"{INTAKE} + {HOLD}", INTAKE, f"Reason={HOLD}"),
+        (f"{HOLD} + gres/gpu count reported lower", HOLD, "Reason=gres/gpu count reported lower"),
+    ],
+)
+def test_each_gives_back_its_own_mark(state, reason, mark, change):
+    result = state(line("gpu1", "IDLE+DRAIN", reason), nodes=["gpu1"], state="resumed", reason=mark)
+    assert result["updates"] == ([f"scontrol update NodeName=gpu1 {change}"] if change else [])
+    assert len(result["kept"]) == (change != "State=RESUME") and result["left"] == []
+
+
+def test_lost_hardware_that_was_looked_at_and_is_back_gives_the_node_back(state):
+    node = line("gpu1", "IDLE+DRAIN", "new board + accelerators: a100 is missing")
+    assert state(node, nodes=["gpu1"], state="resumed", unfit={})["updates"] == ["scontrol update NodeName=gpu1 State=RESUME"]
+    # As slurm_upgrade gives nodes back: it looks at no hardware.
+    assert state(node, nodes=["gpu1"], state="resumed", reason="new board")["updates"] == [
+        "scontrol update NodeName=gpu1 Reason=accelerators: a100 is missing"
+    ]
+
+
+def test_who_adds_a_reason_reads_it_and_who_does_not_reads_that(state):
+    said = [
+        state(line("gpu1", *node), nodes=["gpu1"], state="drained", reason="new fan")["kept"]
+        for node in (("IDLE+DRAIN", HOLD), ("IDLE+DRAIN", "board"), ("DOWN", "board"), ("IDLE", "board"))
+    ]
+    assert said == [
+        [f"gpu1 was drained already ({HOLD}) and has this reason, too"],
+        ["gpu1 was drained already and keeps its reason: board"],
+        ["gpu1 was down already and keeps its reason: board"],
+        [],
+    ]
+
+
 def test_jobs_are_told_after_the_wait_and_not_ended(state, fake):
     jobs = "17|ada|gpu1|2026-11-21T17:06:17"
     result = state(line("gpu1"), line("gpu2"), jobs=jobs, state="drained", reason="new board", wait=2)

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible_collections.deephdc.accelerators.plugins.modules import slurm_record_info
 
 
@@ -38,3 +40,27 @@ def test_jobs_cluster_and_partitions_of_the_present_configuration(run, fake, tmp
     assert sorted(found["jobs"]["nodes"]) == ["gpu1", "gpu2"]
     fake("squeue", "exit 1")
     assert run(slurm_record_info, conf=str(conf))["jobs"] is None, "unknown is not none"
+
+
+def test_what_can_not_be_read_is_not_absent(run, tmp_path, monkeypatch):
+    """With ansible_become: false a live cluster had "no state", and the advice was to begin without it."""
+    state = tmp_path / "slurmctld"
+    state.mkdir()
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(CONF)
+    options = {"conf": str(conf), "state_directory": str(state), "stamp": "/nonexistent", "moved": "/nonexistent"}
+    real, refused = os.stat, {"path": ""}
+
+    def stat(path, *args, **words):
+        if str(path) == refused["path"]:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **words)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert run(slurm_record_info, path="/nonexistent", **options)["state"]["has_state"] is False
+    refused["path"] = str(state / "clustername")
+    found = run(slurm_record_info, path="/nonexistent", **options)
+    assert found["failed"] and found["unreadable"] == refused["path"]
+    assert "Read the host as root (ansible_become: true)" in found["msg"]
+    found = run(slurm_record_info, path=str(tmp_path), **options)
+    assert found["failed"] and found["unreadable"] == str(tmp_path), "a folder is no record"

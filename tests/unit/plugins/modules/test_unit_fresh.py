@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import grp
 import hashlib
 import os
+import pwd
+import socket
 import time
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.modules import unit_fresh
+from ansible_collections.deephdc.accelerators.plugins.modules import file_set, unit_fresh
 
 STATE = {
     "LoadState": "loaded",
@@ -21,19 +24,25 @@ STATE = {
 
 
 @pytest.fixture
-def unit(run, fake):
+def unit(run, fake, tmp_path):
     """unit(options, LoadState=..., action_fails=...) runs the module.
 
-    Its result has what was done in the key did.
+    Its result has what was done in the key did. What was started is active, unless its sub_state says that it ended.
     """
+    started_once = tmp_path / "started_once"
 
     def keep_fresh(*, action_fails=False, sub_state="running", age=100.0, _ansible_check_mode=False, options=None, **state):
         started = int((time.monotonic() - age) * 1e6)
         told = "\n".join(f"{key}={value}" for key, value in {**STATE, "ExecMainStartTimestampMonotonic": str(started), **state}.items())
+        started_once.unlink(missing_ok=True)
+        lives = "sed s/^ActiveState=.*/ActiveState=active/" if sub_state == "running" else "cat"
         failing = "case $1 in start|restart) echo 'see journalctl -xe' >&2; exit 1;; esac" if action_fails else ""
         told += f"\nSubState={sub_state}"
-        fake("systemctl", f"if [ $1 = show ]; then cat <<'END'\n{told}\nEND\nexit 0\nfi\n{failing}\nexit 0")
-        fake("journalctl", "echo 'slurmctld: error: Parsing error'\necho ' at line 7 '")
+        show = f"[ -e {started_once} ] && alive='{lives}' || alive=cat; $alive <<'END'\n{told}\nEND\nexit 0"
+        fake("systemctl", f"if [ $1 = show ]; then {show}\nfi\n{failing}\ncase $1 in start|restart) touch {started_once};; esac\nexit 0")
+        # The last is of a process that the unit leaves on purpose, and no word of its own.
+        left = "echo 'slurmctld.service: Found left-over process 7 (sh) in control group while starting unit. Ignoring.'"
+        fake("journalctl", f"echo 'slurmctld: error: Parsing error'\necho ' at line 7 '\n{left}")
         before = len(fake.calls())
         result = run(unit_fresh, name="slurmctld", _ansible_check_mode=_ansible_check_mode, **(options or {}))
         calls = fake.calls()[before:]
@@ -213,6 +222,17 @@ def test_ready_is_tried_until_it_succeeds_also_without_a_restart(unit, fake, tmp
     assert result["calls"].count("ping_it now") == 3
 
 
+def test_a_unit_serves_when_its_addresses_take_connections(unit, tmp_path):
+    with socket.socket(socket.AF_UNIX) as server, socket.create_server(("127.0.0.1", 0)) as other:
+        server.bind(str(tmp_path / "socket"))
+        server.listen()
+        addresses = [str(tmp_path / "socket"), f"127.0.0.1:{other.getsockname()[1]}"]
+        assert "failed" not in unit(options={"listens": addresses})
+    for address, words in ((addresses[1], "Connection refused"), (str(tmp_path / "none"), "No such file"), ("127.0.0.1:x", "invalid")):
+        result = unit(ActiveState="inactive", options={"listens": [address], "ready_timeout": 0.5})
+        assert result["failed"] and f"is not ready after 0.5 s ({address}: " in result["msg"] and words in result["msg"]
+
+
 def test_never_ready_tells_the_command_and_the_journal(unit, fake):
     fake("ping_it", "echo 'controller is\n DOWN' >&2; exit 1")
     result = unit(ActiveState="inactive", options={"ready": ["ping_it"], "ready_timeout": 0.5})
@@ -220,6 +240,54 @@ def test_never_ready_tells_the_command_and_the_journal(unit, fake):
         "slurmctld is not ready after 0.5 s (controller is DOWN); its last words: slurmctld: error: Parsing error | at line 7"
     )
     assert (result["action"], result["reasons"]) == ("start", ["it does not run"])
+
+
+@pytest.mark.parametrize("sub_state", ["auto-restart", "failed"])
+def test_a_unit_without_a_sign_of_its_own_must_live_on(unit, sub_state):
+    result = unit(ActiveState="inactive", sub_state=sub_state)
+    assert result["msg"] == "slurmctld ended again; its last words: slurmctld: error: Parsing error | at line 7"
+
+
+@pytest.fixture
+def changed_file(run, tmp_path):
+    """A file of the unit that was replaced since its start, the former one kept."""
+    path = tmp_path / "etc" / "kubelet.conf"
+    path.parent.mkdir()
+    path.write_text("good\n")
+    former = path.with_name(".kubelet.conf.former")
+    owner = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
+    item = {"path": str(path), "owner": owner[0], "group": owner[1], "keep_former": True}
+    assert run(file_set, files=[item | {"content": "good\n"}])["changed"] is False and not former.exists()
+    for content in ("bad\n", "worse\n"):
+        assert run(file_set, files=[item | {"content": content}])["changed"]
+        assert former.read_text() == "good\n"
+    return path
+
+
+def test_the_former_file_is_forgotten_once_the_unit_runs_with_the_new_one(unit, changed_file):
+    result = unit(options={"files": [str(changed_file)]})
+    assert (result["action"], changed_file.read_text()) == ("restart", "worse\n")
+    assert [file.name for file in changed_file.parent.iterdir() if "before-deephdc" not in file.name] == ["kubelet.conf"]
+
+
+def test_the_former_file_is_back_where_the_unit_does_not_run_with_the_new_one(unit, fake, changed_file):
+    fake("ping_it", f"grep good {changed_file}")
+    result = unit(options={"files": [str(changed_file)], "ready": ["ping_it"], "ready_timeout": 0.5})
+    assert result["failed"] and changed_file.read_text() == "good\n"
+    # The former file may be the unit file itself.
+    assert result["did"] == [*RESTART, "daemon-reload", *RESTART]
+    assert result["msg"].startswith("slurmctld is not ready after 0.5 s")
+    assert result["msg"].endswith(f". The former {changed_file} is back, and slurmctld runs with it")
+
+
+def test_a_former_file_that_does_not_help_is_said(unit, changed_file):
+    result = unit(action_fails=True, options={"files": [str(changed_file)]})
+    assert result["msg"].endswith(f". The former {changed_file} is back, but slurmctld does not run with it either: see journalctl -xe")
+
+
+def test_check_mode_leaves_the_former_file(unit, changed_file):
+    unit(options={"files": [str(changed_file)]}, _ansible_check_mode=True)
+    assert changed_file.with_name(".kubelet.conf.former").exists()
 
 
 @pytest.mark.parametrize("sub_state", ["auto-restart", "failed"])

@@ -21,12 +21,28 @@ def controller(name, recorded_at=0.0, jobs="", cluster="physics", **state):
         "free_mib": 1000,
         "former": NEW,
         "former_is": "1 1",
+        "is": "1 1" if state.get("has_state", True) else "",
         "former_mib": 0,
         "started_with": NEW,
     }
     known = None if jobs is None else slurm_jobs.summary(jobs)
     answer = {"item": name, "record": f"of {name}", "recorded_at": recorded_at, "jobs": known, "cluster": cluster, "partitions": ["all"]}
+    answer["ports"] = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
+    answer["databases"] = [f"192.0.2.{name[-1]}"]
     return {**answer, "state": {**right, **state}}
+
+
+def test_a_controller_that_can_not_be_read_is_not_one_that_is_away():
+    unread = {"item": "c2", "failed": True, "unreadable": "/var/lib/slurm/slurmctld/clustername", "msg": "It can't be read."}
+    for results in ([unread], [controller("c1"), unread]):
+        assert slurm_controllers.told(results, NEW, 10)["errors"] == ["c2: It can't be read."]
+
+
+def test_the_ports_are_those_of_a_controller_that_reaches_slurmctld():
+    stale = {**controller("c1", jobs=None), "ports": {"SlurmctldPort": "6817"}}
+    right = {**controller("c2"), "ports": {"SlurmctldPort": "6999"}}
+    assert slurm_controllers.told([stale, right], NEW, 10)["ports"] == {"SlurmctldPort": "6999"}
+    assert slurm_controllers.told([stale], NEW, 10)["ports"] == {"SlurmctldPort": "6817"}
 
 
 def moving(name, **state):
@@ -57,6 +73,9 @@ def test_newest_record_counts_and_the_jobs_of_one_that_knows_them():
         "configured": ["c1", "c2"],
         "record": "of c2",
         "partitions": ["all"],
+        "shapes": {},
+        "ports": {"SlurmctldPort": "6817", "SlurmdPort": "6818"},
+        "databases": ["192.0.2.2"],
         "jobs": {"partitions": {"all": {"count": 1, "some": ["7 of ada"]}}, "nodes": {"gpu1": {"count": 1, "some": ["7 of ada"]}}},
         "errors": [],
         "lost": [],
@@ -85,8 +104,20 @@ def test_a_controller_without_the_state_of_a_cluster_that_ran_jobs_is_refused():
     assert "slurm_move_controller" in sentence and "slurm_restore" in sentence
     for known in ({}, {"clusters": {}}, {"clusters": {"physics": {"jobs": 0}}}, {"clusters": {"other": {"jobs": 3}}}):
         assert slurm_controllers.told([fresh], NEW, 256, "physics", known)["lost"] == []
-    assert slurm_controllers.told([controller("c1"), fresh], NEW, 256, "physics", accounted)["lost"] == [], "c1 has it"
+    (sentence,) = slurm_controllers.told([controller("c1"), fresh], NEW, 256, "physics", accounted)["lost"]
+    assert sentence.startswith(f"c2: {NEW} (slurm_controller_state_directory) has no state of slurmctld, and that of c1 has one,"), (
+        "c1 has it"
+    )
     assert slurm_controllers.told([fresh], NEW, 256, "physics", accounted, ["physics"])["lost"] == [], "confirmed by its name"
+
+
+def test_controllers_that_do_not_share_the_state_are_refused():
+    """A third one without the mount would begin with job 1 when it takes over."""
+    states = [controller("c1"), controller("c2"), controller("c3", **{"is": "7 7", "started_with": "", "former": ""})]
+    for found in (told(*states), told(*reversed(states))):
+        (sentence,) = found["lost"]
+        assert sentence.startswith("c3: ") and "mount the shared file system of c" in sentence
+    assert told(controller("c1"), controller("c2"))["lost"] == []
 
 
 def test_a_controller_whose_state_moved_away_is_refused():

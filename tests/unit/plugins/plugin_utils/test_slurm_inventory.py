@@ -238,6 +238,7 @@ def test_reserved_and_broken_settings():
             {"gres": "gpu:8"},
             "slurm_cluster_node_settings of gpu2 sets gres, which the collection sets itself (it comes from the accelerators",
         ),
+        ({"state": "DOWN"}, "slurm_cluster_node_settings of gpu2 sets state, which the collection sets itself (DOWN ends the jobs"),
         ({"NodeName": "x"}, "slurm_cluster_node_settings of gpu2 sets NodeName, which the collection sets itself"),
         ({1: "x"}, "slurm_cluster_node_settings of gpu2 has 1, which is no name of a setting."),
         ("Weight=5", "slurm_cluster_node_settings of gpu2 must be a dictionary of settings and their values."),
@@ -245,6 +246,47 @@ def test_reserved_and_broken_settings():
 )
 def test_settings_of_a_node(settings, start):
     assert only(errors(variables={"gpu2": {"slurm_cluster_node_settings": settings}})).startswith(start)
+
+
+@pytest.mark.parametrize("key", ["DownNodes", "downnodes", "AccountingStoragePort"])
+def test_settings_that_end_jobs(key):
+    assert only(errors(settings={key: "6999"})).startswith(f"slurm_cluster_settings sets {key}, which the collection sets itself (")
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"SlurmdTimeout": 1}, "SlurmdTimeout=1 seconds: a node that is silent"),
+        ({"slurmdtimeout": '"29"'}, "slurmdtimeout=29 seconds"),
+        ({"SlurmdTimeout": 0}, ""),
+        ({"SlurmdTimeout": "30"}, ""),
+        ({"InactiveLimit": 5}, "InactiveLimit=5 seconds: the job of an srun or salloc"),
+        ({"InactiveLimit": "0"}, ""),
+        ({"BatchStartTimeout": 0}, "BatchStartTimeout=0 seconds: a batch job"),
+        ({"MessageTimeout": [4]}, "MessageTimeout=4 seconds: "),
+        ({"WaitTime": 1}, "WaitTime=1 seconds: "),
+        ({"KillWait": 1}, ""),
+    ],
+)
+def test_times_that_end_jobs(settings, refused):
+    found = errors(settings=settings)
+    assert refused in only(found) and " or more" in found[0] if refused else not found
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({"SlurmctldPort": 6999}, ""),
+        ({"slurmctldport": "6817-6820"}, ""),
+        ({"SlurmctldPort": "6820-6817"}, "SlurmctldPort=6820-6817"),
+        ({"SlurmctldPort": "ctl"}, "SlurmctldPort=ctl"),
+        ({"SlurmdPort": 0}, "SlurmdPort=0"),
+        ({"SlurmdPort": 68180}, "SlurmdPort=68180"),
+    ],
+)
+def test_ports(settings, refused):
+    found = errors(settings=settings)
+    assert f"{refused}, which is no port" in only(found) if refused else not found
 
 
 def test_right_settings_of_a_node():
@@ -426,6 +468,35 @@ def test_state_directory_of_several_controllers():
 @pytest.mark.parametrize("path", ["/", "/srv", "state", "/srv/../etc", "/srv/a b", "/srv/a\nb", "/srv/$(id)", 5])
 def test_state_directory_that_is_none(path):
     assert only(state_errors(path)).startswith("slurm_controller_state_directory of c0 is ")
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a b", "a\nb", "x" * 65, None, ["a"], "`a`", "a\n"])
+def test_names_that_no_database_has(name):
+    found = only(errors(variables={"head": {"slurm_database_name": name} if name is not None else {"slurm_database_name": 7}}))
+    assert found.startswith("slurm_database_name of head is ") and "which is no name of a database" in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "start"),
+    [
+        ({"StorageLoc": "other"}, "slurm_database_settings of head sets StorageLoc, which the collection sets itself (it comes from"),
+        ({"dbdport": 7000}, "slurm_database_settings of head sets dbdport, which the collection sets itself"),
+        ({"PurgeJobAfter": "12\nStorageLoc=x"}, "slurm_database_settings of head gives PurgeJobAfter a value that SLURM can't read"),
+        ("a", "slurm_database_settings of head must be a dictionary"),
+        (None, "slurm_database_settings of head must be a dictionary"),
+    ],
+)
+def test_settings_of_slurmdbd(settings, start):
+    found = slurm_inventory.database_errors({"head": {"slurm_database_settings": settings}})
+    assert only(found).startswith(start)
+
+
+def test_two_names_of_one_database():
+    found = slurm_inventory.database_errors({"d1": {"slurm_database_name": "a"}, "d2": {}})
+    assert only(found) == "slurm_database_name differs between the hosts of slurm_databases: give both the same."
+    for name in ("slurm-acct", "_acct", "2024_acct"):
+        assert slurm_inventory.database_errors({"d1": {"slurm_database_name": name}}) == []
+    assert slurm_inventory.database_errors({"d1": {"slurm_database_settings": {"PurgeJobAfter": "12months"}}}) == []
 
 
 STORAGE = {

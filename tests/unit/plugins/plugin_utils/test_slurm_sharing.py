@@ -135,5 +135,5 @@ def test_what_is_one_is_not(value):
 
 def test_what_a_node_registered_is_remembered_as_long_as_it_shares():
     files = plan([node("gpu1", gpus(1), gpu_sharing="shard:4"), node("gpu2", gpus(1))])["share_files"]
-    assert files["gpu1"] == {"path": "/var/lib/deephdc/slurm_sharing/gpu1", "content": "shard:4\n"}
+    assert files["gpu1"] == {"path": "/var/lib/deephdc/slurm_sharing/gpu1", "content": "# Made by deephdc.accelerators\nshard:4\n"}
     assert files["gpu2"] == {"path": "/var/lib/deephdc/slurm_sharing/gpu2", "state": "absent"}

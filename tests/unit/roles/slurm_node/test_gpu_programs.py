@@ -18,7 +18,6 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia_smi
-from ansible_collections.deephdc.accelerators.plugins.module_utils._model import units
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import gres as slurm_gres
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.accelerator_examples import gpu
 
@@ -44,9 +43,9 @@ def test_node_and_control_node_read_nvidia_smi_alike(programs, path):
     """The next run of the collection resumes a node that it finds well: both must say the same, in the same words."""
     text = path.read_text(encoding="utf-8")
     _version, facts = nvidia_smi.parse_document(text)
-    told, complete = programs.read_smi(text, 0)
-    assert told == {address: gpu["ecc_problems"] for address, gpu in facts.items()}
-    assert complete
+    told, complete, silent = programs.read_smi(text, 0)
+    assert told == {address: [reason for _problem, reason in gpu["problems"]] for address, gpu in facts.items()}
+    assert complete and not silent
 
 
 def test_the_programs_find_what_they_import(tmp_path):
@@ -63,23 +62,58 @@ def test_the_programs_find_what_they_import(tmp_path):
             shutil.copy((UTILS / "_gpu" if source.group(1) else FILES) / source.group(2), target)
             names.append(target.name)
     # A run that is killed in between leaves the former slurm_gpus.py, or one that finds the reader.
-    assert names[:3] == ["address.py", "nvidia_smi.py", "slurm_gpus.py"]
+    assert names[:5] == ["address.py", "health.py", "kernel_log.py", "nvidia_smi.py", "slurm_gpus.py"]
     code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; import slurm_gpus, slurm_mps; print(slurm_gpus.read_smi('<nvidia_smi_log', 9))"
     done = subprocess.run([sys.executable, "-B", "-I", "-c", code], check=False, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("({}, False)\n", "")
+    assert (done.stdout, done.stderr) == ("({}, False, 'nvidia-smi failed with return value 9')\n", "")
 
 
-def test_words_are_those_of_the_facts(programs):
-    lost = {"driver": "nvidia", "health": [{"problem": "fallen_off_bus"}], "device_files": ["/dev/nvidia0"], "kind": "gpu"}
-    (entry,) = units.unschedulable([lost])
-    assert programs.LOST in entry["reason"]
-    assert programs.UNLISTED in (ROOT / "plugins/module_utils/_gpu/nvidia.py").read_text(encoding="utf-8")
+FAILED = "nvidia-smi failed with return value {0}"
+LOST = "Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system to recover this GPU"
+RESET = "Unable to determine the device handle for GPU0000:41:00.0: GPU requires reset"
+UNKNOWN = "Unable to determine the device handle for gpu 0000:41:00.0: Not Found"
 
 
-def test_a_lost_gpu_is_named_without_a_document(programs):
-    text = "Unable to determine the device handle for GPU0000:41:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
-    assert programs.read_smi(text, 15) == ({"0000:41:00.0": [programs.LOST]}, False)
-    assert programs.read_smi("Failed to initialize NVML: Unknown Error\n", 255) == ({}, False)
+@pytest.mark.parametrize("words", [LOST, RESET, UNKNOWN])
+def test_a_gpu_that_only_a_message_names_is_sick(programs, words):
+    told, complete, silent = programs.read_smi(words + "\n", 15 if words == LOST else 6)
+    assert told == {"0000:41:00.0": ["nvidia-smi says: " + words]} and not complete and silent
+
+
+def test_a_failure_without_a_name_is_the_tools(programs):
+    assert programs.read_smi("Failed to initialize NVML: Unknown Error\n", 255) == ({}, False, FAILED.format(255))
+
+
+@pytest.mark.parametrize(("text", "code"), [((SMI / "none_listed.xml").read_text(), 0), ("No devices were found\n", 6)])
+def test_an_answer_without_any_gpu_says_that_all_are_lost(devices, monkeypatch, text, code):
+    monkeypatch.setattr(devices, "nvidia_problems", lambda: devices.read_smi(text, code))
+    monkeypatch.setattr(devices, "scheduled", lambda: {"0": devices.Gpu("0", "t4", "0000:01:00.0", ["/dev/nvidia0"])})
+    monkeypatch.setattr(devices, "is_device", lambda path: True)
+    wrong, silent = devices.looked_at(list(devices.scheduled().values()))
+    assert wrong == ["t4 at 0000:01:00.0 (/dev/nvidia0): nvidia-smi does not list it though the driver nvidia is bound to it"]
+    assert not silent
+
+
+def test_a_tool_that_is_silent_for_long_closes_the_node(programs, monkeypatch, tmp_path):
+    monkeypatch.setattr(programs, "SILENT_FILE", str(tmp_path / "silent"))
+    assert [programs.silent_too_long("it hangs") for _check in range(4)] == [[]] * 4
+    assert programs.silent_too_long("it hangs") == ["it hangs, in more than 4 checks one after the other"]
+    assert programs.silent_too_long("it hangs") != []
+    assert programs.silent_too_long("") == [] and programs.silent_too_long("it hangs") == []
+    (tmp_path / "silent").write_text("x")
+    assert programs.silent_too_long("it hangs") == []
+
+
+@pytest.mark.parametrize(("mode", "wrong"), [("SPX\n", False), ("CPX\n", True), ("", False), (None, False)])
+def test_an_amd_gpu_that_was_divided_since_is_sick(programs, monkeypatch, tmp_path, mode, wrong):
+    monkeypatch.setattr(programs, "AMD_MODE", str(tmp_path / "{0}"))
+    monkeypatch.setattr(programs, "nvidia_problems", lambda: ({}, False, "it hangs"))
+    if mode is not None:
+        (tmp_path / "0000:01:00.0").write_text(mode)
+    gpu = programs.Gpu("0", "mi300x", "0000:01:00.0", ["/dev/null"])
+    found, silent = programs.looked_at([gpu])
+    assert found == (["mi300x at 0000:01:00.0 (/dev/null): its compute partition mode is CPX, not SPX"] if wrong else [])
+    assert not silent, "nvidia-smi has nothing to do with it"
 
 
 RESETS = [
@@ -105,15 +139,10 @@ RESETS = [
 def test_a_gpu_that_requires_a_reset_is_sick_everywhere(programs, words, expected):
     """In the forms of drivers 525 to 595; before, such a GPU was healthy and its node failed job after job."""
     text = f'<nvidia_smi_log><gpu id="00000000:41:00.0"><uuid>GPU-1</uuid>{words}</gpu></nvidia_smi_log>'
-    told, complete = programs.read_smi(text, 0)
+    told, complete, _silent = programs.read_smi(text, 0)
     assert (told, complete) == ({"0000:41:00.0": expected}, True)
     _version, facts = nvidia_smi.parse_document(text)
-    assert [facts["0000:41:00.0"]["reset"]] == (expected or [None])
-
-
-def test_a_gpu_that_only_a_message_names_requires_a_reset(programs):
-    text = "Unable to determine the device handle for GPU0000:41:00.0: GPU requires reset\n"
-    assert programs.read_smi(text, 255) == ({"0000:41:00.0": [programs.RESET]}, False)
+    assert facts["0000:41:00.0"]["problems"] == [("reset_required", reason) for reason in expected]
 
 
 def test_a_command_that_sigkill_does_not_end_is_left(programs, monkeypatch, tmp_path):
@@ -177,7 +206,7 @@ def test_numbers_are_those_that_slurm_gives():
 
 
 def test_missing_file_is_named(devices, monkeypatch):
-    monkeypatch.setattr(devices, "nvidia_problems", lambda: ({}, False))
+    monkeypatch.setattr(devices, "nvidia_problems", lambda: ({}, False, ""))
     gpus = list(devices.scheduled().values())
     assert devices.problems(gpus) == []
     gpus[1].files[0] = "/dev/nvidia77"
