@@ -114,7 +114,7 @@ def main() -> None:
     if module.params["usage"]:
         code, out, err = module.run_command(["sshare", "--all", "--noheader", "--parsable2", f"--format={COLUMNS}"])
         if code != 0:
-            module.fail_json(msg=f"slurmctld does not give the usage: {sacctmgr.one_line(out, err)}")
+            module.fail_json(msg=f"slurmctld does not tell the usage: {sacctmgr.one_line(out, err)}")
         facts["usage"] = usage_of(out)
     module.exit_json(changed=False, ansible_facts={"slurm_accounts": facts})
 

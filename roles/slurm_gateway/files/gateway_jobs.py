@@ -147,7 +147,7 @@ def problems(job: NewJob) -> str:
         return "environment may have 256 variables and 64 KiB at most."
     for key, value in job.environment.items():
         if not VARIABLE.fullmatch(key) or "\0" in value:
-            return "environment has a name that no variable may have, or a value with a zero byte."
+            return "environment has a name that is none of a variable, or a value with a zero byte."
     if job.working_directory is not None and not DIRECTORY.fullmatch(job.working_directory):
         return "working_directory must be an absolute path without control characters, '%' and backslashes."
     return ""
