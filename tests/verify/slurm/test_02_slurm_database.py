@@ -49,7 +49,7 @@ def test_another_database_is_refused_because_its_records_begin_anew(cluster: Clu
     said = cluster.playbook(SITE, "--tags", "slurm_database", variables={"slurm_database_name": "other"}, succeeds=False)
     assert (
         "slurmdbd on ctl keeps its records in the database slurm_acct_db, but slurm_database_name is other, where the accounting would "
-        "begin anew and slurmctld would refuse to start: set slurm_database_name to slurm_acct_db." in words(said)
+        "begin empty and slurmctld would refuse to start: set slurm_database_name to slurm_acct_db." in words(said)
     )
     assert changed(said) == []
     assert cluster.out("ctl", "systemctl show --property=ActiveEnterTimestamp slurmdbd") == started
