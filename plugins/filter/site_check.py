@@ -25,7 +25,8 @@ SYSTEMS = (
 )
 # Names in templates that begin as most sites call what is in their vault's file.
 TEMPLATE = re.compile(r"{{(.*?)}}", re.DOTALL)
-QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+# Texts, and names of filters.
+QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\|\s*[\w.]+")
 SECRET = re.compile(r"(?<![\w.])vault(?:ed)?_\w+(?!\w|\s*\(|\s*=(?!=))")
 # Tags that are no role's.
 TAGS = ("always", "all", "configure", "install", "mig", "never", "service", "tagged", "untagged", "validate")
@@ -75,7 +76,8 @@ def undefined_secrets(hostvars: t.Any, names: t.Mapping[str, t.Sequence[str]], k
                 for secret in (one for one in names_used if one not in own and one not in known):
                     found.setdefault((name, secret), host)
     return [
-        f"{name} (set for {host}) uses {secret}, which nothing in the inventory sets: correct the name, or add it to the vault's file."
+        f"{name} (set for {host}) uses {secret}, which nothing in the inventory sets: correct the name, or add it to the "
+        "vault's file. If a playbook of your own sets it, name it in site_check_own."
         for (name, secret), host in found.items()
     ]
 

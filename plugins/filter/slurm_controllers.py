@@ -16,7 +16,7 @@ def slurm_controllers_summary(
     directory: str,
     needed_mib: t.Any,
     cluster: str = "",
-    accounted: t.Mapping[str, t.Any] | None = None,
+    accounted: t.Sequence[t.Mapping[str, t.Any]] = (),
     confirmed: t.Sequence[str] | str | None = None,
 ) -> dict[str, t.Any]:
     """Numbers given on the command line are text, so they are converted here."""

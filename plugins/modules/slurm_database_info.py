@@ -33,6 +33,13 @@ clusters:
   type: dict
   returned: always
   sample: {"physics": {"jobs": 1200, "control_host": "10.0.0.1"}}
+known:
+  description:
+    - Whether these are all that there are. Not where the database does not answer, nor where slurmdbd is not configured beside a MariaDB,
+      as somebody may have copied records there.
+  type: bool
+  returned: always
+  sample: true
 """
 
 import os
@@ -60,12 +67,16 @@ def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     found: dict[str, dict[str, t.Any]] = {}
+    known = True
     if os.path.exists(CONFIGURATION):
         try:
             found = clusters(Database(module))
         except ValueError as error:
+            known = False
             module.warn(f"The clusters that slurmdbd knows were not compared with the controllers: {error}")
-    module.exit_json(changed=False, clusters=found)
+    elif module.get_bin_path("mariadbd") or module.get_bin_path("mysqld"):
+        known = False
+    module.exit_json(changed=False, clusters=found, known=known)
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def nodes(module: AnsibleModule) -> dict[str, dict[str, str]]:
 
 
 def read_note(path: str) -> dict[str, str]:
-    """What was closed, and the state that it got: by its kind and name."""
+    """What was closed, by its kind and name: the state that it got and, of a partition, the one that it had."""
     try:
         with open(path, encoding="utf-8") as file:
             return dict(json.loads(file.read().partition("\n")[2]))
@@ -126,16 +126,29 @@ def write_note(path: str, closed: dict[str, str]) -> None:
         os.rename(f".{name}", name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
+def may_take_jobs(node: dict[str, str]) -> bool:
+    """Whether jobs come to a node, or would if it registered again."""
+    by_slurm = slurm_nodes.DOWN.search(node["state"]) and slurm_nodes.SLURM_DOWN.match(node["reason"]) and "DRAIN" not in node["state"]
+    return bool(slurm_nodes.in_service(node) or by_slurm)
+
+
 def close(module: AnsibleModule) -> dict[str, str]:
     """Close what is open of what is named; what was closed."""
     there = partitions(module)
     wanted = dict.fromkeys(module.params["partitions"], "INACTIVE")
     if module.params["all_partitions"]:
         wanted = {**dict.fromkeys(there, "DOWN"), **wanted}
-    closing = {f"partition {name}": state for name, state in wanted.items() if there.get(name) == "UP"}
+    # A partition that is DOWN still takes jobs, which wait in it.
+    open_states = {"INACTIVE": ("UP", "DOWN"), "DOWN": ("UP",)}
+    noted = {name: state.partition(" ")[2] for name, state in read_note(module.params["note"]).items()}
+    closing = {}
+    for name, state in wanted.items():
+        if there.get(name) in open_states[state]:
+            # What a killed run closed had another state before.
+            closing[f"partition {name}"] = f"{state} {noted.get(f'partition {name}') or there[name]}"
     known = nodes(module) if module.params["nodes"] else {}
-    # No job comes to one that is away already, and who took it away has a reason.
-    draining = [name for name in module.params["nodes"] if name in known and slurm_nodes.in_service(known[name])]
+    # No job comes to one that is away already, and who took it away has a reason. One that slurmctld does not hear of returns by itself.
+    draining = [name for name in module.params["nodes"] if name in known and may_take_jobs(known[name])]
     closing.update({f"node {name}": "DRAIN" for name in draining})
     if closing and not module.check_mode:
         write_note(module.params["note"], {**read_note(module.params["note"]), **closing})
@@ -144,7 +157,7 @@ def close(module: AnsibleModule) -> dict[str, str]:
             if kind == "node":
                 scontrol(module, "update", f"NodeName={name}", "State=DRAIN", f"Reason={REASON}")
             else:
-                scontrol(module, "update", f"PartitionName={name}", f"State={state}")
+                scontrol(module, "update", f"PartitionName={name}", f"State={state.split()[0]}")
     return closing
 
 
@@ -156,8 +169,9 @@ def reopen(module: AnsibleModule) -> dict[str, str]:
     opening = {}
     for thing, state in noted.items():
         kind, _blank, name = thing.partition(" ")
-        if kind == "partition" and there.get(name) == state:
-            opening[thing] = ("PartitionName", name, "State=UP")
+        closed, _blank, before = state.partition(" ")
+        if kind == "partition" and there.get(name) == closed:
+            opening[thing] = ("PartitionName", name, f"State={before or 'UP'}")
         elif kind == "node" and name in known and "DRAIN" in known[name]["state"] and slurm_nodes.is_for(known[name], REASON):
             left = slurm_nodes.without_mark(known[name], REASON)
             opening[thing] = ("NodeName", name, f"Reason={left}" if left else "State=RESUME")

@@ -80,7 +80,7 @@ nodes:
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.nodes import MARK, given_up, missing, ours, parse
+from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.nodes import MARK, given_up, missing, ours, parse, with_mark
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.sacctmgr import can_ask
 
 
@@ -144,7 +144,8 @@ def main() -> None:
     before = {name: dict(nodes[name]) for name in drain + resume}
     if not module.check_mode:
         for name in drain:
-            update(module, name, "State=DRAIN", f"Reason={MARK}{unfit[name]}")
+            # A person's reason for DOWN stays: a repaired GPU is not what the person waits for.
+            update(module, name, "State=DRAIN", f"Reason={with_mark(nodes[name], MARK + unfit[name])}")
         for name in resume:
             update(module, name, "State=RESUME")
         nodes = wait(module, fit)

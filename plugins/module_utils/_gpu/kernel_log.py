@@ -96,6 +96,18 @@ def problems(messages, listed=()):
     return {address: _sentence(listed) for address, listed in errors.items()}
 
 
+def counts_alone(version):
+    # type: (str | None) -> bool
+    """Whether errors in the log count while nvidia-smi gives no answer.
+
+    A driver from 575 on says itself what a GPU needs. Without its answer, what the log has may be mended by a reset since.
+
+    :param version: of the loaded driver, such as '580.95.05'; empty or None where it is not known.
+    """
+    major = re.match(r"\d+", version or "")
+    return not (major and int(major.group()) >= 575)
+
+
 def note_reset(address, path=PATH):
     # type: (str, str) -> None
     """Write into the log that a GPU was reset.

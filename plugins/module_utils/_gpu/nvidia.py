@@ -62,7 +62,9 @@ def read(root, entries, budget):
     version = kernel_module_version(root)
     information = proc_information(root)
     answer = query_smi(budget)
-    logged = kernel_log.problems(kernel_log.read(under(root, kernel_log.PATH)) or [], answer["gpus"])
+    logged = {}  # type: dict[str, str]
+    if answer["gpus"] or kernel_log.counts_alone(version):
+        logged = kernel_log.problems(kernel_log.read(under(root, kernel_log.PATH)) or [], answer["gpus"])
     for entry in served:
         in_proc = information.get(entry["pci_address"], {})
         fill(entry, in_proc, ("model", "uuid"))

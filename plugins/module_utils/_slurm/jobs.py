@@ -59,19 +59,23 @@ def confirmed(value: t.Any) -> list[str]:
 
 
 def node_errors(
-    former: t.Collection[str], planned: t.Collection[str], jobs: t.Mapping[str, t.Mapping[str, Jobs]] | None, allowed: t.Collection[str]
+    former: t.Collection[str],
+    planned: t.Collection[str],
+    jobs: t.Mapping[str, t.Mapping[str, Jobs]] | None,
+    allowed: t.Collection[str],
+    cloud: t.Collection[str] = (),
 ) -> list[str]:
     """Nodes that would go with their jobs, one sentence each.
 
-    former: those that an earlier run promised devices of.
+    former: those that an earlier run promised devices of. cloud: others that slurmctld has.
     """
     errors = []
-    for name in sorted({*former, *(jobs["nodes"] if jobs else ())} - {*planned, *allowed}):
+    for name in sorted({*former, *cloud, *(jobs["nodes"] if jobs else ())} - {*planned, *allowed}):
         where = "slurm_nodes" if name in former else "slurm_cluster_cloud_nodes"
         if jobs is None:
             errors.append(
-                f"{name} is not in {where} any more, and slurmctld does not answer, so nobody knows whether it runs jobs: start slurmctld, "
-                f"or put {name} back. To end what may be on it, name {name} in slurm_cluster_end_jobs_in."
+                f"{name} is not in {where} any more, and slurmctld does not answer, so it is not known whether it runs jobs: start "
+                f"slurmctld, or put {name} back. To end what may be on it, name {name} in slurm_cluster_end_jobs_in."
             )
         elif name in jobs["nodes"]:
             errors.append(

@@ -19,12 +19,12 @@ def told(
     directory: str,
     needed_mib: int,
     cluster: str = "",
-    accounted: t.Mapping[str, t.Any] | None = None,
+    accounted: t.Sequence[t.Mapping[str, t.Any]] = (),
     confirmed: t.Collection[str] = (),
 ) -> dict[str, t.Any]:
     """One view of what slurm_record_info returned in a loop over the controllers.
 
-    cluster: slurm_cluster_name. accounted: what slurm_database_info returned, nothing where it could not be asked.
+    cluster: slurm_cluster_name. accounted: what slurm_database_info returned in a loop over the hosts of slurmdbd.
     confirmed: names from slurm_cluster_end_jobs_in; the cluster's own lets it begin without a state.
     Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), ports, databases and
     partitions (of the present configuration), jobs (as _slurm_jobs.summary, None where slurmctld does not answer),
@@ -74,7 +74,7 @@ def told(
         "partitions": list(dict.fromkeys(name for result in answers.values() for name in result["partitions"])),
         "jobs": known_jobs(answers.values()),
         "errors": errors,
-        "lost": lost(states, directory, cluster, accounted or {}, confirmed) if not sources else [],
+        "lost": lost(states, directory, cluster, accounted, confirmed) if not sources else [],
         "move": move,
     }
 
@@ -83,12 +83,18 @@ def lost(
     states: t.Mapping[str, t.Mapping[str, t.Any]],
     directory: str,
     cluster: str,
-    accounted: t.Mapping[str, t.Any],
+    accounted: t.Sequence[t.Mapping[str, t.Any]],
     confirmed: t.Collection[str],
 ) -> list[str]:
-    """Why slurmctld would not know the cluster's jobs."""
+    """Why slurmctld would not know the cluster's jobs, or slurmdbd the cluster."""
     errors = moved_errors(states) or loss_errors(states, directory) or share_errors(states, directory)
-    return errors or ([] if cluster in confirmed else stranger_errors(states, cluster, accounted))
+    if errors or cluster in confirmed:
+        return errors
+    clusters: dict[str, t.Any] = {name: of for answer in accounted for name, of in (answer.get("clusters") or {}).items()}
+    # A host that does not answer may know more.
+    knows_all = bool(accounted) and all(answer.get("known") for answer in accounted)
+    forgotten = forgotten_errors(states, directory, cluster) if knows_all and cluster and cluster not in clusters else []
+    return forgotten or stranger_errors(states, cluster, clusters)
 
 
 def moved_errors(states: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
@@ -134,12 +140,28 @@ def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
     ]
 
 
-def stranger_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], cluster: str, accounted: t.Mapping[str, t.Any]) -> list[str]:
+def forgotten_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, cluster: str) -> list[str]:
+    """Return controllers with the state of a cluster that the accounting does not know.
+
+    Added there once more, it would get another number, and slurmctld would refuse its state at its next start.
+    """
+    having = [host for host, state in states.items() if state["has_state"]]
+    if not having:
+        return []
+    return [
+        f"{having[0]} has the state of the cluster {cluster}, but the accounting database does not know this cluster: its records are "
+        "lost, or slurm_databases names another host than before. Put the former host back, or bring the records back with the playbook "
+        "slurm_restore; nothing was changed. Without a backup, wait until no job runs, stop slurmctld on all controllers, and move "
+        f"{directory} and /var/lib/deephdc/slurm_state there away: the cluster begins empty."
+    ]
+
+
+def stranger_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], cluster: str, clusters: t.Mapping[str, t.Any]) -> list[str]:
     """Return controllers without a state of a cluster that has run jobs.
 
     They would begin with job 1 and end every job on the nodes.
     """
-    known = (accounted.get("clusters") or {}).get(cluster) or {}
+    known = clusters.get(cluster) or {}
     if not known.get("jobs") or any(state["has_state"] for state in states.values()):
         return []
     return [

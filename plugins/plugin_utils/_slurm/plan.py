@@ -224,7 +224,9 @@ def plan(
         warnings.append(str(none))
         findings.append(none)
     named = {node["name"] for node in every}
-    total, required = sum(len(node["units"]) for node in every), int(cluster.get("required_gpus") or 0)
+    # Without lost ones, which the record still promises, and without cloud nodes, which are not there yet.
+    required = int(cluster.get("required_gpus") or 0)
+    total = sum(len(planned(node, node["accelerators"])["units"]) for node in nodes) if required else 0
     now = {"partitions": [], "jobs": slurm_jobs.summary(""), "leaving": [], **(present or {})}
     allowed = slurm_jobs.confirmed(cluster.get("end_jobs_in"))
     # Another suite brings another release at the first run.
@@ -235,7 +237,8 @@ def plan(
             f"slurm_cluster_required_gpus is {required}, but SLURM can give {total} GPUs to jobs. The nodes have "
             f"{slurm_summary.on_the_bus(nodes)}: find the others, or lower the number."
         )
-    errors += slurm_jobs.node_errors(recorded, named | set(now["leaving"]), now["jobs"], allowed)
+    former = {*recorded, *(now.get("shapes") or {})}
+    errors += slurm_jobs.node_errors(recorded, named | set(now["leaving"]), now["jobs"], allowed, former - set(recorded))
     wanted = [str(p["name"]) for p in cluster["partitions"]]
     errors += slurm_partitions.going_errors(now["partitions"], wanted, now["jobs"], allowed)
     ports, busy = now.get("ports") or {}, None if now["jobs"] is None else now["jobs"]["nodes"]
@@ -278,9 +281,10 @@ def plan(
         "record": record(whole),
         "probes": probes([one for one in partitions if one.name not in shut], unfit),
         "controller_port": int(slurm_settings.port(cluster["settings"], "SlurmctldPort").partition("-")[0]),
+        "ports_differ": slurm_settings.ports_change(cluster["settings"], ports),
         "ports_change": slurm_settings.ports_change(cluster["settings"], ports) and cluster["name"] not in allowed,
         "partitions_going": sorted(set(now["partitions"]) - {*wanted, *allowed}),
-        "nodes_going": sorted(set(recorded) - named - set(now["leaving"]) - set(allowed)),
+        "nodes_going": sorted(former - named - set(now["leaving"]) - set(allowed)),
         "closed": shut,
         "copies": {f"{NODE_CACHE}/{name}": hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()},
         "policy": policy,
@@ -306,6 +310,7 @@ def nothing(errors: t.Sequence[str | Finding], warnings: list[str], findings: t.
         "record": "",
         "probes": [],
         "controller_port": 0,
+        "ports_differ": False,
         "ports_change": False,
         "partitions_going": [],
         "nodes_going": [],

@@ -55,10 +55,14 @@ ELASTIC_PARAMETERS = ("idle_on_node_suspend",)
 # Settings that only the collection makes, with the variable or reason behind each.
 OURS = {
     "clustername": "it comes from slurm_cluster_name",
-    "slurmctldhost": "it comes from the group slurm_controllers",
+    **dict.fromkeys(
+        ("slurmctldhost", "slurmctldaddr", "controlmachine", "controladdr", "backupcontroller", "backupaddr"),
+        "it comes from the group slurm_controllers",
+    ),
     "slurmuser": "the distribution's packages run as slurm",
     "slurmduser": "slurmd starts jobs of all users, as root",
     "authtype": "the role munge provides it",
+    "authinfo": "the role munge provides it",
     "credtype": "the role munge provides it",
     "cryptotype": "the role munge provides it",
     "statesavelocation": "it comes from slurm_controller_state_directory",
@@ -86,6 +90,7 @@ OUR_NODE = {
     "nodeaddr": "it comes from slurm_cluster_address or the default route",
     "nodehostname": "it is the host's own name",
     "gres": "it comes from the accelerators found on the host",
+    "port": "it comes from SlurmdPort in slurm_cluster_settings, for all nodes",
     "state": "DOWN ends the jobs of the node, and a DRAIN would stay; the playbooks slurm_drain and slurm_resume do it",
 }
 
@@ -116,8 +121,13 @@ LEAST_SECONDS = {
     "inactivelimit": (60, True, "the job of an srun or salloc that is silent for so long ends"),
     "batchstarttimeout": (10, False, "a batch job whose prolog takes longer is taken for lost"),
     "messagetimeout": (5, False, "a node that is busy for so long counts as silent"),
+    "resumetimeout": (60, False, "a cloud node that has not booted after so long is set DOWN"),
+    "prologepilogtimeout": (30, False, "a prolog that takes longer is ended and drains its node, and it waits for the driver's tool"),
     "waittime": (10, True, "the other tasks of a step are ended so long after the first one is done"),
 }
+
+# What SLURM takes in their place.
+ENDLESS = {"INFINITE", "UNLIMITED"}
 
 # Ports of the daemons; slurm.conf(5).
 PORTS = {"SlurmctldPort": "6817", "SlurmdPort": "6818"}
@@ -164,7 +174,7 @@ def reserved_settings(settings: t.Any, cgroup: t.Any) -> list[str]:
         for key, value in cgroup.items()
         if key.lower() in OUR_CGROUP
     ]
-    return found + times_that_end_jobs(settings) + wrong_ports(settings)
+    return found + times_that_end_jobs("slurm_cluster_settings", settings) + wrong_ports(settings)
 
 
 def port(settings: t.Mapping[str, t.Any], name: str) -> str:
@@ -178,7 +188,7 @@ def wrong_ports(settings: t.Mapping[str, t.Any]) -> list[str]:
     for name in PORTS:
         first, sign, last = port(settings, name).partition("-")
         numbers = [int(one) for one in (first, last if sign else first) if one.isdecimal() and len(one) < 6]
-        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 65536:
+        if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 65536 or (sign and name == "SlurmdPort"):
             found.append(
                 f"slurm_cluster_settings sets {name}={port(settings, name)}, which is no port: write a number, such as {PORTS[name]}."
             )
@@ -213,15 +223,21 @@ def port_errors(
     ]
 
 
-def times_that_end_jobs(settings: t.Mapping[str, t.Any]) -> list[str]:
+def times_that_end_jobs(where: str, settings: t.Mapping[str, t.Any]) -> list[str]:
     """One sentence for each time that is too short for a cluster at work."""
     found = []
     for key, value in settings.items():
-        least, zero, why = LEAST_SECONDS.get(key.lower(), (0, True, ""))
+        if key.lower() not in LEAST_SECONDS:
+            continue
+        least, zero, why = LEAST_SECONDS[key.lower()]
         text = setting(value).strip('"')
-        if text.isdecimal() and int(text) < least and not (zero and int(text) == 0):
-            never = ", or 0 for never" if zero else ""
-            found.append(f"slurm_cluster_settings sets {key}={text} seconds: {why}. Set {least} or more{never}.")
+        never = ", or 0 for never" if zero else ""
+        if text.upper() in ENDLESS:
+            continue
+        if not re.fullmatch("[0-9]+", text):
+            found.append(f"{where} sets {key}={text}, which is no number of seconds: set {least} or more{never}.")
+        elif int(text) < least and not (zero and int(text) == 0):
+            found.append(f"{where} sets {key}={text} seconds: {why}. Set {least} or more{never}.")
     return found
 
 

@@ -40,6 +40,7 @@ SILENT_FILE = "/run/deephdc-slurm-gpus-silent"
 
 MISMATCH = re.compile("library version mismatch", re.IGNORECASE)
 ALL = "all"  # in the place of an address
+DRIVER_VERSION = "/sys/module/nvidia/version"
 
 # Where the vendor's driver says which mode an AMD GPU is in: jobs could open the files of parts that they were not given.
 AMD_MODE = "/sys/bus/pci/devices/{0}/current_compute_partition"
@@ -159,11 +160,19 @@ def nvidia_problems():
     if done is None:
         silent = f"nvidia-smi gave no answer within {SMI_SECONDS} seconds"
         say(silent)
-        return {address: [reason] for address, reason in kernel_log.problems(messages).items()}, False, silent
-    return read_smi(done.stdout.decode("utf-8", "replace"), done.returncode, messages)
+        logged = kernel_log.problems(messages) if kernel_log.counts_alone(driver_version()) else {}
+        return {address: [reason] for address, reason in logged.items()}, False, silent
+    return read_smi(done.stdout.decode("utf-8", "replace"), done.returncode, messages, driver_version())
 
 
-def read_smi(text, code, messages=()):
+def driver_version():
+    """The version of the loaded driver, empty where nothing says it."""
+    with contextlib.suppress(OSError), open(DRIVER_VERSION, encoding="utf-8") as file:
+        return file.read().strip()
+    return ""
+
+
+def read_smi(text, code, messages=(), version=""):
     """What nvidia-smi and the kernel's log say, as nvidia_problems returns it.
 
     The words are those of the module gpu_facts, which the collection's next run looks at the node with.
@@ -181,7 +190,8 @@ def read_smi(text, code, messages=()):
     for problem, reason, address in about:
         if problem != "nvidia_smi_warning":
             told[address] = [reason, *told.get(address, [])]
-    for address, reason in kernel_log.problems(messages, facts).items():
+    logged = kernel_log.problems(messages, facts) if facts or kernel_log.counts_alone(version) else {}
+    for address, reason in logged.items():
         if not (address in facts and facts[address]["says_recovery"]):
             told[address] = [*told.get(address, []), reason]
     if MISMATCH.search(text) and not is_document:
@@ -224,7 +234,7 @@ def guarded(main):
 
 
 def drain(node, reason):
-    """Keep new jobs away from this node; a reason that is there already stays.
+    """Keep new jobs away from this node; a reason that is there already stays, also a person's for DOWN.
 
     Returns whether the node is drained.
     """
@@ -232,5 +242,8 @@ def drain(node, reason):
     shown = run(["/usr/bin/scontrol", "-o", "show", "node", node], SCONTROL_SECONDS)
     if shown and re.search(rb"DRAIN.*Reason=", shown.stdout):
         return True
+    given = re.search(rb"State=\S*DOWN.* Reason=(.*?) \[(?!slurm@)\S+@[0-9T:-]+\]", shown.stdout, re.DOTALL) if shown else None
+    if given and not given.group(1).startswith(MARK.encode()):
+        reason = given.group(1).decode("utf-8", "replace") + " + " + reason
     done = run(["/usr/bin/scontrol", "update", "NodeName=" + node, "State=DRAIN", "Reason=" + reason], SCONTROL_SECONDS)
     return done is not None and done.returncode == 0

@@ -156,6 +156,7 @@ class Variables(dict):
         ({"munge_key": "{{ lookup('file', 'vault_munge_key') }}"}, []),
         ({"munge_key": "{{ secrets.vault_munge_key }}"}, []),
         ({"munge_key": "vault_munge_key"}, []),
+        ({"munge_key": "{{ sealed | vault_decode }}"}, []),
         ({"munge_key": "{{ other }}"}, []),  # a fact, or the role's: not known from the inventory alone
         ({"slurm_cluster_settings": {"a": ["{{ vaulted_a }}"]}}, ["vaulted_a"]),
         ({"not_ours": "{{ vault_x }}"}, []),

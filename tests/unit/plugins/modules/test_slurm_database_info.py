@@ -26,14 +26,21 @@ def database(monkeypatch):
 
 
 def test_clusters_and_their_jobs(run, database):
-    assert run(slurm_database_info)["clusters"] == {"physics": {"jobs": 12, "control_host": "10.0.0.1"}}
+    found = run(slurm_database_info)
+    assert found["clusters"] == {"physics": {"jobs": 12, "control_host": "10.0.0.1"}} and found["known"]
 
 
 def test_a_database_that_is_not_there_yet_has_no_clusters(run, database, monkeypatch):
     monkeypatch.setattr(Database, "tables", lambda _self: [])
-    assert run(slurm_database_info)["clusters"] == {}
+    found = run(slurm_database_info)
+    assert found["clusters"] == {} and found["known"]
     monkeypatch.setattr(slurm_database_info, "CONFIGURATION", "/no/such/file")
-    assert run(slurm_database_info)["clusters"] == {}
+    monkeypatch.setattr(slurm_database_info.AnsibleModule, "get_bin_path", lambda _self, _name: None)
+    found = run(slurm_database_info)
+    assert found["clusters"] == {} and found["known"]
+    # Somebody may have copied records there.
+    monkeypatch.setattr(slurm_database_info.AnsibleModule, "get_bin_path", lambda _self, name: f"/usr/sbin/{name}")
+    assert run(slurm_database_info)["known"] is False
 
 
 def test_a_database_that_does_not_answer_is_a_warning(run, database, monkeypatch):
@@ -43,5 +50,6 @@ def test_a_database_that_does_not_answer_is_a_warning(run, database, monkeypatch
     said = []
     monkeypatch.setattr(Database, "tables", tables)
     monkeypatch.setattr(slurm_database_info.AnsibleModule, "warn", lambda _self, text: said.append(text))
-    assert run(slurm_database_info)["clusters"] == {}
+    found = run(slurm_database_info)
+    assert found["clusters"] == {} and found["known"] is False
     assert "does not answer" in said[0]

@@ -37,13 +37,33 @@ UP = {"all": "UP", "old": "UP", "down": "DOWN"}
 
 def test_what_is_open_is_closed_and_noted(intake):
     result = intake(UP, state="closed", partitions=["old", "down", "gone"])
-    assert (result["closed"], result["updates"]) == (["partition old"], ["PartitionName=old State=INACTIVE"])
-    assert result["note"] == {"partition old": "INACTIVE"}
-    again = intake({**UP, "old": "INACTIVE"}, state="closed", partitions=["old"], all_partitions=True)
-    assert again["updates"] == ["PartitionName=all State=DOWN"] and set(again["note"]) == {"partition old", "partition all"}
-    opened = intake({"all": "DOWN", "old": "INACTIVE", "down": "DOWN"}, state="open")
-    assert opened["updates"] == ["PartitionName=old State=UP", "PartitionName=all State=UP"] and opened["note"] is None
+    # One that is DOWN takes jobs, which wait in it.
+    assert (result["closed"], result["updates"]) == (
+        ["partition old", "partition down"],
+        ["PartitionName=old State=INACTIVE", "PartitionName=down State=INACTIVE"],
+    )
+    assert result["note"] == {"partition old": "INACTIVE UP", "partition down": "INACTIVE DOWN"}
+    again = intake({**UP, "old": "INACTIVE", "down": "INACTIVE"}, state="closed", partitions=["old"], all_partitions=True)
+    assert again["updates"] == ["PartitionName=all State=DOWN"]
+    assert set(again["note"]) == {"partition old", "partition down", "partition all"}
+    opened = intake({"all": "DOWN", "old": "INACTIVE", "down": "INACTIVE"}, state="open")
+    assert opened["updates"] == [f"PartitionName={one}" for one in ("old State=UP", "down State=DOWN", "all State=UP")]
+    assert opened["note"] is None
     assert intake(UP, state="open")["changed"] is False
+
+
+def test_a_partition_that_two_killed_runs_closed_has_its_first_state_again(intake):
+    assert intake(UP, state="closed", all_partitions=True)["note"] == {"partition all": "DOWN UP", "partition old": "DOWN UP"}
+    closed = dict.fromkeys(UP, "DOWN")
+    assert intake(closed, state="closed", partitions=["old"])["note"]["partition old"] == "INACTIVE UP"
+    opened = intake({**closed, "old": "INACTIVE"}, state="open")
+    assert sorted(opened["updates"]) == ["PartitionName=all State=UP", "PartitionName=old State=UP"]
+
+
+def test_a_node_that_slurmctld_does_not_hear_of_is_drained_as_it_returns_by_itself(intake):
+    nodes = [line("gpu1", "DOWN*", "Not responding"), line("gpu2", "DOWN", "RAM broken")]
+    result = intake(UP, *nodes, state="closed", nodes=["gpu1", "gpu2"])
+    assert result["updates"] == [f"NodeName=gpu1 State=DRAIN Reason={slurm_intake.REASON}"]
 
 
 def test_nodes_are_drained_and_come_back_unless_somebody_else_has_a_reason(intake):
@@ -85,7 +105,7 @@ def test_check_mode_closes_and_notes_nothing(intake):
 
 def test_a_refusal_of_slurmctld_leaves_the_note(intake):
     result = intake(UP, state="closed", partitions=["old"], fails="slurm_update error: Access denied")
-    assert result["failed"] and "Access denied" in result["msg"] and result["note"] == {"partition old": "INACTIVE"}
+    assert result["failed"] and "Access denied" in result["msg"] and result["note"] == {"partition old": "INACTIVE UP"}
 
 
 def test_a_note_that_cannot_be_read_is_not_taken_for_none(intake, tmp_path):

@@ -116,6 +116,13 @@ def test_what_a_person_drained_stays_drained(nodes):
     assert (result["changed"], result["updates"]) == (False, [])
 
 
+def test_a_persons_reason_for_down_stays_beside_a_lost_gpu(nodes):
+    """The GPU came back, and a host with broken memory was in service again."""
+    result = nodes(line("gpu1", "DOWN", "RAM broken"), unfit={"gpu1": MISSING})
+    assert result["updates"] == [f"scontrol update NodeName=gpu1 State=DRAIN Reason=RAM broken + accelerators: {MISSING}"]
+    assert nodes(line("gpu1", "DOWN+DRAIN", f"RAM broken + accelerators: {MISSING}"), fit=["gpu1"])["updates"] == []
+
+
 def test_drained_node_is_not_drained_again(nodes):
     told = line("gpu1", "IDLE+DRAIN", f"accelerators: {MISSING}")
     assert nodes(told, unfit={"gpu1": MISSING})["changed"] is False

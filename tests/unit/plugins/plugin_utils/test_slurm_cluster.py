@@ -379,12 +379,33 @@ def test_a_confirmation_that_is_left_over_is_refused():
     assert sentence.startswith("slurm_cluster_end_jobs_in names batch, a partition that stays: remove it there")
 
 
+def test_a_cloud_node_that_goes_is_closed_first():
+    """The record has members alone, slurmctld's configuration all nodes."""
+    whole = plan([node("gpu1", gpus(1))])
+    shapes = {name: {"sockets": "1"} for name in ("gpu1", "cloud7")}
+    present = {**running(), "shapes": {"cloud7": shapes["cloud7"]}}
+    nodes = [node("gpu1", gpus(1))]
+    assert replanned(nodes, whole, present) == []
+    found = slurm_plan.plan(cluster(), nodes, inventory_groups(nodes), recorded(whole), present)
+    assert found["nodes_going"] == ["cloud7"]
+    (sentence,) = replanned(nodes, whole, {**present, "jobs": None, "partitions": []})
+    assert sentence.startswith("cloud7 is not in slurm_cluster_cloud_nodes any more, and slurmctld does not answer")
+
+
+def test_required_gpus_are_those_that_are_there():
+    """A lost one stays promised, and was counted."""
+    whole = plan([node("gpu1", gpus(2))])
+    (sentence,) = replanned([node("gpu1", gpus(1))], whole, running(), required_gpus=2)
+    assert sentence.startswith("slurm_cluster_required_gpus is 2, but SLURM can give 1 GPUs to jobs.")
+    assert replanned([node("gpu1", gpus(2))], whole, running(), required_gpus=2) == []
+
+
 def test_nothing_is_taken_away_while_slurmctld_does_not_answer():
     whole = plan([node("gpu1", gpus(1)), node("gpu2", gpus(1))])
     nodes = [node("gpu1", gpus(1))]
     silent = {"partitions": ["batch", "debug"], "jobs": None}
     of_node, of_partition = replanned(nodes, whole, silent)
-    assert "nobody knows whether it runs jobs: start slurmctld, or put gpu2 back" in of_node
+    assert "it is not known whether it runs jobs: start slurmctld, or put gpu2 back" in of_node
     assert "nobody knows whether jobs are in it: start slurmctld, or put debug back" in of_partition
     assert replanned(nodes, whole, silent, end_jobs_in=["gpu2", "debug"]) == []
 
@@ -573,7 +594,7 @@ def test_value_that_would_be_more_than_one_setting_is_refused(value):
 
 @pytest.mark.parametrize("value", ["60", 60, 1.5, True, "a,b=c", ["a", 1, False], '"two words"', "/path/%h", "(1,2)", "größe"])
 def test_ordinary_values_are_allowed(value):
-    assert slurm_settings.reserved_settings({"MessageTimeout": value}, {"AllowedRAMSpace": value}) == []
+    assert slurm_settings.reserved_settings({"JobCompLoc": value}, {"AllowedRAMSpace": value}) == []
 
 
 @pytest.mark.parametrize("key", ["", "Max Jobs", "Max\nJobs", "MaxJobs=1", "#", "größe", 5, None, True, ("a", "b")], ids=repr)

@@ -96,19 +96,33 @@ def test_a_cluster_is_not_renamed():
 def test_a_controller_without_the_state_of_a_cluster_that_ran_jobs_is_refused():
     """slurm_controllers named another host: the running job was cancelled, and ids began at 1 again."""
     fresh = controller("c2", **FRESH)
-    accounted = {"clusters": {"physics": {"jobs": 12, "control_host": "10.0.0.1"}}}
+    accounted = [{"clusters": {"physics": {"jobs": 12, "control_host": "10.0.0.1"}}, "known": True}]
     (sentence,) = slurm_controllers.told([fresh], NEW, 256, "physics", accounted)["lost"]
     assert sentence.startswith(
         "The cluster physics has run 12 jobs, its slurmctld was last at 10.0.0.1, but c2 in slurm_controllers has no state of it, "
     )
     assert "slurm_move_controller" in sentence and "slurm_restore" in sentence
     for known in ({}, {"clusters": {}}, {"clusters": {"physics": {"jobs": 0}}}, {"clusters": {"other": {"jobs": 3}}}):
-        assert slurm_controllers.told([fresh], NEW, 256, "physics", known)["lost"] == []
+        assert slurm_controllers.told([fresh], NEW, 256, "physics", [{"known": True, **known}])["lost"] == []
     (sentence,) = slurm_controllers.told([controller("c1"), fresh], NEW, 256, "physics", accounted)["lost"]
     assert sentence.startswith(f"c2: {NEW} (slurm_controller_state_directory) has no state of slurmctld, and that of c1 has one,"), (
         "c1 has it"
     )
     assert slurm_controllers.told([fresh], NEW, 256, "physics", accounted, ["physics"])["lost"] == [], "confirmed by its name"
+
+
+def test_a_state_of_a_cluster_that_the_accounting_lacks_is_refused():
+    """The host of slurmdbd was installed again: the run was green, and slurmctld's next start ended with CLUSTER ID MISMATCH."""
+    empty, other = {"clusters": {}, "known": True}, {"clusters": {"other": {"jobs": 3}}, "known": True}
+    knows, silent = {"clusters": {"physics": {"jobs": 0}}, "known": True}, {"msg": "no answer", "failed": True}
+    for answers in ([empty], [other], [empty, other]):
+        (sentence,) = slurm_controllers.told([controller("c1")], NEW, 256, "physics", answers)["lost"]
+        assert sentence.startswith("c1 has the state of the cluster physics, but the accounting database does not know this cluster")
+        assert "slurm_restore" in sentence
+    for answers in ([], [knows], [empty, knows], [empty, silent], [{"clusters": {}, "known": False}]):
+        assert slurm_controllers.told([controller("c1")], NEW, 256, "physics", answers)["lost"] == [], "it knows it, or nothing is known"
+    assert slurm_controllers.told([controller("c1", **FRESH)], NEW, 256, "physics", [empty])["lost"] == [], "a new cluster"
+    assert slurm_controllers.told([controller("c1")], NEW, 256, "physics", [empty], ["physics"])["lost"] == [], "confirmed by its name"
 
 
 def test_controllers_that_do_not_share_the_state_are_refused():

@@ -248,7 +248,7 @@ def test_settings_of_a_node(settings, start):
     assert only(errors(variables={"gpu2": {"slurm_cluster_node_settings": settings}})).startswith(start)
 
 
-@pytest.mark.parametrize("key", ["DownNodes", "downnodes", "AccountingStoragePort"])
+@pytest.mark.parametrize("key", ["DownNodes", "downnodes", "AccountingStoragePort", "SlurmctldAddr", "ControlMachine", "AuthInfo"])
 def test_settings_that_end_jobs(key):
     assert only(errors(settings={key: "6999"})).startswith(f"slurm_cluster_settings sets {key}, which the collection sets itself (")
 
@@ -266,6 +266,11 @@ def test_settings_that_end_jobs(key):
         ({"MessageTimeout": [4]}, "MessageTimeout=4 seconds: "),
         ({"WaitTime": 1}, "WaitTime=1 seconds: "),
         ({"KillWait": 1}, ""),
+        ({"ResumeTimeout": 15}, "ResumeTimeout=15 seconds: "),
+        ({"PrologEpilogTimeout": 1}, "PrologEpilogTimeout=1 seconds: "),
+        ({"ResumeTimeout": "INFINITE"}, ""),
+        ({"SlurmdTimeout": 1.5}, "SlurmdTimeout=1.5, which is no number of seconds: "),
+        ({"SlurmdTimeout": "0x1"}, "SlurmdTimeout=0x1, which is no number of seconds: "),
     ],
 )
 def test_times_that_end_jobs(settings, refused):
@@ -281,6 +286,7 @@ def test_times_that_end_jobs(settings, refused):
         ({"SlurmctldPort": "6820-6817"}, "SlurmctldPort=6820-6817"),
         ({"SlurmctldPort": "ctl"}, "SlurmctldPort=ctl"),
         ({"SlurmdPort": 0}, "SlurmdPort=0"),
+        ({"SlurmdPort": "6818-6820"}, "SlurmdPort=6818-6820"),
         ({"SlurmdPort": 68180}, "SlurmdPort=68180"),
     ],
 )

@@ -80,6 +80,41 @@ def test_a_gpu_that_only_a_message_names_is_sick(programs, words):
     assert told == {"0000:41:00.0": ["nvidia-smi says: " + words]} and not complete and silent
 
 
+@pytest.mark.parametrize(("version", "counts"), [("550.163.01", True), ("", True), ("575.57.08", False), ("580.95.05", False)])
+def test_the_kernel_log_counts_alone_where_the_driver_says_nothing_itself(programs, monkeypatch, tmp_path, version, counts):
+    """One slow answer closed a node for an error that a reset had mended."""
+    log = ["NVRM: Xid (PCI:0000:41:00): 79, pid=1, name=x, GPU has fallen off the bus."]
+    monkeypatch.setattr(programs.kernel_log, "read", lambda: log)
+    monkeypatch.setattr(programs.shutil, "which", lambda *_words, **_options: "/usr/bin/nvidia-smi")
+    monkeypatch.setattr(programs, "run", lambda *_words: None)
+    (tmp_path / "version").write_text(f"{version}\n")
+    monkeypatch.setattr(programs, "DRIVER_VERSION", str(tmp_path / "version"))
+    told, _complete, silent = programs.nvidia_problems()
+    assert list(told) == (["0000:41:00.0"] if counts else []) and silent
+    assert list(programs.read_smi("Failed to initialize NVML: Unknown Error\n", 255, log, version)[0]) == list(told)
+
+
+@pytest.mark.parametrize(
+    ("shown", "reason"),
+    [
+        ("State=IDLE CPUs=4", "lost"),
+        ("State=DOWN* Reason=Not responding [slurm@2026-11-30T01:02:03]", "lost"),
+        ("State=DOWN Reason=RAM broken [root@2026-11-30T01:02:03] Comment=x", "RAM broken + lost"),
+        ("State=DOWN Reason=accelerators: old [root@2026-11-30T01:02:03]", "lost"),
+    ],
+)
+def test_a_persons_reason_for_down_stays(programs, monkeypatch, shown, reason):
+    asked = []
+
+    def run(words, _seconds):
+        asked.append(words)
+        return subprocess.CompletedProcess(words, 0, stdout=f"NodeName=gpu1 {shown}\n".encode())
+
+    monkeypatch.setattr(programs, "run", run)
+    assert programs.drain("gpu1", "lost")
+    assert asked[1][-1] == f"Reason={reason}"
+
+
 def test_a_failure_without_a_name_is_the_tools(programs):
     assert programs.read_smi("Failed to initialize NVML: Unknown Error\n", 255) == ({}, False, FAILED.format(255))
 
