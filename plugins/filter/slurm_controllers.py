@@ -16,11 +16,13 @@ def slurm_controllers_summary(
     directory: str,
     needed_mib: t.Any,
     cluster: str = "",
-    accounted: t.Sequence[t.Mapping[str, t.Any]] = (),
+    accounted: t.Sequence[t.Mapping[str, t.Any]] | None = None,
     confirmed: t.Sequence[str] | str | None = None,
 ) -> dict[str, t.Any]:
     """Numbers given on the command line are text, so they are converted here."""
-    return slurm_controllers.told(results, directory.rstrip("/"), int(needed_mib), cluster, accounted, slurm_jobs.confirmed(confirmed))
+    return slurm_controllers.told(
+        results, directory.rstrip("/"), int(needed_mib), cluster, accounted or [], slurm_jobs.confirmed(confirmed)
+    )
 
 
 class FilterModule:

@@ -36,7 +36,7 @@ clusters:
 known:
   description:
     - Whether these are all that there are. Not where the database does not answer, nor where slurmdbd is not configured beside a MariaDB,
-      as somebody may have copied records there.
+      as records may have been copied there.
   type: bool
   returned: always
   sample: true

@@ -103,7 +103,10 @@ def nodes(module: AnsibleModule) -> dict[str, dict[str, str]]:
 
 
 def read_note(path: str) -> dict[str, str]:
-    """What was closed, by its kind and name: the state that it got and, of a partition, the one that it had."""
+    """What was closed, by its kind and name.
+
+    The value is the state that it got and, of a partition, the one that it had.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             return dict(json.loads(file.read().partition("\n")[2]))

@@ -141,7 +141,7 @@ def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
 
 
 def forgotten_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, cluster: str) -> list[str]:
-    """Return controllers with the state of a cluster that the accounting does not know.
+    """Return controllers with the state of a cluster that the accounting lacks.
 
     Added there once more, it would get another number, and slurmctld would refuse its state at its next start.
     """

@@ -234,9 +234,9 @@ def guarded(main):
 
 
 def drain(node, reason):
-    """Keep new jobs away from this node; a reason that is there already stays, also a person's for DOWN.
+    """Keep new jobs away from this node.
 
-    Returns whether the node is drained.
+    A reason that is there already stays, also a person's for DOWN. Returns whether the node is drained.
     """
     say(reason)
     shown = run(["/usr/bin/scontrol", "-o", "show", "node", node], SCONTROL_SECONDS)

@@ -38,7 +38,7 @@ def test_a_database_that_is_not_there_yet_has_no_clusters(run, database, monkeyp
     monkeypatch.setattr(slurm_database_info.AnsibleModule, "get_bin_path", lambda _self, _name: None)
     found = run(slurm_database_info)
     assert found["clusters"] == {} and found["known"]
-    # Somebody may have copied records there.
+    # Records may have been copied there.
     monkeypatch.setattr(slurm_database_info.AnsibleModule, "get_bin_path", lambda _self, name: f"/usr/sbin/{name}")
     assert run(slurm_database_info)["known"] is False
 
