@@ -28,7 +28,8 @@ def told(
     confirmed: names from slurm_cluster_end_jobs_in; the cluster's own lets it begin without a state.
     Returns answering (inventory names), configured (those of them that have a slurm.conf), record (the newest), ports, databases and
     partitions (of the present configuration), jobs (as _slurm_jobs.summary, None where slurmctld does not answer),
-    errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals) and move: empty, or where the
+    errors (sentences that stop the run), lost (those that a restored backup or a moved controller heals), forgotten (the same where
+    slurmdbd does not know the cluster) and move: empty, or where the
     state is copied from (host, from) and on which hosts slurmctld runs (stop).
     """
     # Some connections report a host that is down as a failure of the task.
@@ -47,6 +48,7 @@ def told(
             "partitions": [],
             "jobs": None,
             "lost": [],
+            "forgotten": [],
             "move": {},
         }
         return {**nothing, "errors": unread or [sentence]}
@@ -75,6 +77,7 @@ def told(
         "jobs": known_jobs(answers.values()),
         "errors": errors,
         "lost": lost(states, directory, cluster, accounted, confirmed) if not sources else [],
+        "forgotten": [] if cluster in confirmed else forgotten(states, directory, cluster, accounted),
         "move": move,
     }
 
@@ -86,15 +89,13 @@ def lost(
     accounted: t.Sequence[t.Mapping[str, t.Any]],
     confirmed: t.Collection[str],
 ) -> list[str]:
-    """Why slurmctld would not know the cluster's jobs, or slurmdbd the cluster."""
+    """Why slurmctld would not know the cluster's jobs."""
     errors = moved_errors(states) or loss_errors(states, directory) or share_errors(states, directory)
-    if errors or cluster in confirmed:
-        return errors
-    clusters: dict[str, t.Any] = {name: of for answer in accounted for name, of in (answer.get("clusters") or {}).items()}
-    # A host that does not answer may know more.
-    knows_all = bool(accounted) and all(answer.get("known") for answer in accounted)
-    forgotten = forgotten_errors(states, directory, cluster) if knows_all and cluster and cluster not in clusters else []
-    return forgotten or stranger_errors(states, cluster, clusters)
+    return errors or ([] if cluster in confirmed else stranger_errors(states, cluster, known_clusters(accounted)))
+
+
+def known_clusters(accounted: t.Sequence[t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
+    return {name: of for answer in accounted for name, of in (answer.get("clusters") or {}).items()}
 
 
 def moved_errors(states: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
@@ -140,13 +141,17 @@ def name_errors(names: t.Mapping[str, str], cluster: str) -> list[str]:
     ]
 
 
-def forgotten_errors(states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, cluster: str) -> list[str]:
+def forgotten(
+    states: t.Mapping[str, t.Mapping[str, t.Any]], directory: str, cluster: str, accounted: t.Sequence[t.Mapping[str, t.Any]]
+) -> list[str]:
     """Return controllers with the state of a cluster that the accounting lacks.
 
     Added there once more, it would get another number, and slurmctld would refuse its state at its next start.
     """
     having = [host for host, state in states.items() if state["has_state"]]
-    if not having:
+    # A host that does not answer may know more.
+    knows_all = bool(accounted) and all(answer.get("known") for answer in accounted)
+    if not (having and knows_all and cluster) or cluster in known_clusters(accounted):
         return []
     return [
         f"{having[0]} has the state of the cluster {cluster}, but the accounting database does not know this cluster: its records are "

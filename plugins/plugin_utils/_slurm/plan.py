@@ -243,7 +243,7 @@ def plan(
     errors += slurm_partitions.going_errors(now["partitions"], wanted, now["jobs"], allowed)
     ports, busy = now.get("ports") or {}, None if now["jobs"] is None else now["jobs"]["nodes"]
     errors += slurm_settings.port_errors(cluster["settings"], ports, busy, str(cluster["name"]), allowed)
-    errors += slurm_databases.moved_errors(now.get("databases") or [], cluster["databases"])
+    errors += slurm_databases.moved_errors(now.get("databases") or [], cluster["databases"]) or now.get("forgotten") or []
     errors += [
         f"slurm_cluster_cloud_nodes has {node['name']}, which is the name of a host of slurm_nodes: give each node its own name."
         for node in cloud

@@ -56,6 +56,17 @@ def test_another_database_is_refused_because_its_records_begin_anew(cluster: Clu
     assert cluster.out("ctl", "mariadb --skip-column-names -e 'show databases like \"other\"'") == ""
 
 
+def test_a_database_that_lacks_the_cluster_is_refused(cluster: Cluster):
+    """As after its host was installed again: the cluster was added once more, and slurmctld did not start again."""
+    cluster.out("ctl", "mariadb slurm_acct_db -e 'update cluster_table set deleted = 1'")
+    try:
+        said = cluster.playbook(SITE, succeeds=False)
+    finally:
+        cluster.out("ctl", "mariadb slurm_acct_db -e 'update cluster_table set deleted = 0'")
+    assert "but the accounting database does not know this cluster: its records are lost" in words(said), said[-3000:]
+    assert changed(said) == []
+
+
 def test_another_host_is_refused_because_its_records_begin_anew(cluster: Cluster, tmp_path: Path):
     inventory = yaml.safe_load((cluster.inventory / "hosts.yml").read_text())
     inventory["all"]["children"]["slurm_databases"]["hosts"] = {"login": {}}

@@ -79,6 +79,7 @@ def test_newest_record_counts_and_the_jobs_of_one_that_knows_them():
         "jobs": {"partitions": {"all": {"count": 1, "some": ["7 of ada"]}}, "nodes": {"gpu1": {"count": 1, "some": ["7 of ada"]}}},
         "errors": [],
         "lost": [],
+        "forgotten": [],
         "move": {},
     }
     assert told(controller("c1", 5.0, None))["jobs"] is None
@@ -116,13 +117,15 @@ def test_a_state_of_a_cluster_that_the_accounting_lacks_is_refused():
     empty, other = {"clusters": {}, "known": True}, {"clusters": {"other": {"jobs": 3}}, "known": True}
     knows, silent = {"clusters": {"physics": {"jobs": 0}}, "known": True}, {"msg": "no answer", "failed": True}
     for answers in ([empty], [other], [empty, other]):
-        (sentence,) = slurm_controllers.told([controller("c1")], NEW, 256, "physics", answers)["lost"]
+        (sentence,) = slurm_controllers.told([controller("c1")], NEW, 256, "physics", answers)["forgotten"]
         assert sentence.startswith("c1 has the state of the cluster physics, but the accounting database does not know this cluster")
         assert "slurm_restore" in sentence
     for answers in ([], [knows], [empty, knows], [empty, silent], [{"clusters": {}, "known": False}]):
-        assert slurm_controllers.told([controller("c1")], NEW, 256, "physics", answers)["lost"] == [], "it knows it, or nothing is known"
-    assert slurm_controllers.told([controller("c1", **FRESH)], NEW, 256, "physics", [empty])["lost"] == [], "a new cluster"
-    assert slurm_controllers.told([controller("c1")], NEW, 256, "physics", [empty], ["physics"])["lost"] == [], "confirmed by its name"
+        assert slurm_controllers.told([controller("c1")], NEW, 256, "physics", answers)["forgotten"] == [], (
+            "it knows it, or nothing is known"
+        )
+    assert slurm_controllers.told([controller("c1", **FRESH)], NEW, 256, "physics", [empty])["forgotten"] == [], "a new cluster"
+    assert slurm_controllers.told([controller("c1")], NEW, 256, "physics", [empty], ["physics"])["forgotten"] == [], "confirmed by its name"
 
 
 def test_controllers_that_do_not_share_the_state_are_refused():
