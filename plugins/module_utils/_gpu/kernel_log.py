@@ -19,7 +19,7 @@ from .health import REBOOT, RESET, XIDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Collection, Iterable  # absent from Python 2.7
+    from typing import Container, Iterable  # absent from Python 2.7
 
 PATH = "/dev/kmsg"
 _RECORD_BYTES = 8192  # the kernel's largest
@@ -65,7 +65,7 @@ def read(path=PATH):
 
 
 def problems(messages, listed=()):
-    # type: (Iterable[str], Collection[str]) -> dict[str, str]
+    # type: (Iterable[str], Container[str]) -> dict[str, str]
     """Why GPUs can't be used, a part of a sentence by PCI address.
 
     :param listed: addresses of GPUs that nvidia-smi lists, so that the driver has started them since.

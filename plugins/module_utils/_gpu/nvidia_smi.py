@@ -22,7 +22,7 @@ from .health import value as _cleaned
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Collection  # absent from Python 2.7
+    from typing import Any, Container  # absent from Python 2.7
 
 ANY_ADDRESS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 SAYS_LOST = re.compile(r"GPU is lost|Unknown Error|fallen off the bus", re.IGNORECASE)
@@ -166,7 +166,7 @@ def lists_none(text):
 
 
 def named(messages, code, listed):
-    # type: (str, int | None, Collection[str]) -> list[tuple[str, str, str | None]]
+    # type: (str, int | None, Container[str]) -> list[tuple[str, str, str | None]]
     """What lines about single GPUs say: problem, part of a sentence, PCI address.
 
     :param code: nvidia-smi's return value.
@@ -186,7 +186,7 @@ def named(messages, code, listed):
 
 
 def unlisted(address, gpus, messages):
-    # type: (str, Collection[str], str) -> str | None
+    # type: (str, Container[str], str) -> str | None
     """Why a GPU is lost to its users although nvidia-smi works.
 
     The driver is bound to it.
