@@ -115,7 +115,6 @@ import os
 import re
 import socket
 import time
-import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host import former
@@ -334,8 +333,7 @@ def not_ready(module: AnsibleModule, unit: str, action: str | None) -> str:
         time.sleep(0.3)
 
 
-# The return type: fail_json ends the module, and has no types that say so.
-def give_up(module: AnsibleModule, unit: str, message: str, action: str | None, reasons: list[str]) -> t.NoReturn:  # type: ignore[misc]
+def give_up(module: AnsibleModule, unit: str, message: str, action: str | None, reasons: list[str]) -> None:
     """Put back what the unit ran with before, and fail."""
     back = [path for path in module.params["files"] if former.bring_back(path)]
     if back:

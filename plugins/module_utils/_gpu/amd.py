@@ -9,6 +9,7 @@ from __future__ import absolute_import, division, print_function
 
 __metaclass__ = type
 
+import errno
 import json
 import os
 import re
@@ -78,8 +79,13 @@ def read_sysfs(root, address):
 def _mode(path):
     # type: (str) -> str | None
     """The compute partition mode; None where the GPU has no such modes."""
+    try:
+        os.lstat(path)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
     mode = read_text(path)
-    return "unknown, as it can't be read" if mode is None and os.path.exists(path) else mode
+    return "unknown, as it can't be read" if mode is None else mode
 
 
 def rocm_version(path=ROCM_VERSION_PATH):

@@ -10,6 +10,7 @@ A timer of systemd runs it every minute. It has the rights of kubelet: its own n
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import glob
 import json
@@ -77,13 +78,13 @@ def too_silent(silent: str) -> str:
     Return what is wrong once there were too many.
     """
     count = 0
-    if silent and os.path.exists(SILENT):
-        with open(SILENT, encoding="utf-8") as file:
+    if silent:
+        with contextlib.suppress(FileNotFoundError), open(SILENT, encoding="utf-8") as file:
             count = int(file.read() or 0)
-    if silent or os.path.exists(SILENT):
-        with open(SILENT, "w", encoding="utf-8") as file:
-            file.write(str(count + 1 if silent else 0))
-    return f"{silent.rstrip('.')}, in more than {SILENT_CHECKS - 1} checks one after the other (tool)" if count + 1 >= SILENT_CHECKS else ""
+        count += 1
+    with open(SILENT, "w", encoding="utf-8") as file:
+        file.write(str(count))
+    return f"{silent.rstrip('.')}, in more than {SILENT_CHECKS - 1} checks one after the other (tool)" if count >= SILENT_CHECKS else ""
 
 
 def is_held(node: Object) -> bool:

@@ -216,7 +216,7 @@ def members(unpacked: Unpacked, limit: int) -> Iterator[tuple[tarfile.TarFile, t
     :raises Refused: a member is too large, or it does not end as tarballs do: with two blocks of zeros, and zeros alone behind.
     """
     # The types of tarfile leave out the list of members, and ask for more of a file than it uses: `type: ignore` below.
-    with tarfile.open(fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member) as archive:  # type: ignore[call-overload] # as above
         for member in archive:
             archive.members = []  # else it keeps all
             if len(archive.pax_headers) > FIELDS_FOR_ALL:  # each member gets them
@@ -450,7 +450,7 @@ def remake(image: str, new: str, limit: int) -> int:
     """
     root = Root(has_metadata(image, limit), limit)
     unpacked = opened(image)
-    # GzipFile's types are narrower than what tarfile takes: `type: ignore`.
+    # GzipFile's types are narrower than what tarfile takes: `type: ignore` below.
     with open(new, "wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as packed, written(packed) as made:  # type: ignore[arg-type] # as above
         for archive, member in members(unpacked, limit):
             taken = root.taken(member)
