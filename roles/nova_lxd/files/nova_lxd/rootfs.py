@@ -216,7 +216,9 @@ def members(unpacked: Unpacked, limit: int) -> Iterator[tuple[tarfile.TarFile, t
     :raises Refused: a member is too large, or it does not end as tarballs do: with two blocks of zeros, and zeros alone behind.
     """
     # The types of tarfile leave out the list of members, and ask for more of a file than it uses: `type: ignore` below.
-    with tarfile.open(fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member) as archive:  # type: ignore[call-overload] # as above
+    with tarfile.open(  # type: ignore[call-overload] # as above
+        fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member
+    ) as archive:
         for member in archive:
             archive.members = []  # else it keeps all
             if len(archive.pax_headers) > FIELDS_FOR_ALL:  # each member gets them
