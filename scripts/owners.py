@@ -48,7 +48,6 @@ ONE_RELEASE = {
 IN_ORDER = (
     *(
         "gpu_host",
-        "oidc_proxy",
         "beside",
         "tosca_im",
         "tosca_kubernetes",

@@ -18,7 +18,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._slurm import
 
 def whole(settings: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """The settings with numbers as numbers, which ansible-core 2.16 gives as text."""
-    return {**settings, **{key: int(settings[key]) for key in ("uid_first", "uid_last", "disable_limit")}}
+    return {**settings, **{key: int(settings[key]) for key in ("uid_first", "uid_last", "disable_limit", "add_limit")}}
 
 
 def site_policy(hostvars: t.Any, groups: t.Mapping[str, list[str]]) -> tuple[dict[str, t.Any], list[str]]:
@@ -40,11 +40,16 @@ def numbers(text: str) -> dict[str, int]:
     return {name: int(number) for name, _colon, number in (line.rpartition(":") for line in text.splitlines())}
 
 
+def claims(text: str) -> dict[str, str]:
+    """Names and files as the module iam_accounts_info returns them."""
+    return {name: path for name, _colon, path in (line.partition(":") for line in text.splitlines())}
+
+
 def seen(hostvars: t.Any, hosts: t.Sequence[str], result: str) -> dict[str, Host]:
     """What the hosts that answered have, in the play or outside of it."""
     answers = {host: hostvars.raw_get(host).get(result) or {} for host in hosts}
     return {
-        host: Host(answer["record"], numbers(answer["users"]), numbers(answer["groups"]))
+        host: Host(answer["record"], numbers(answer["users"]), numbers(answer["groups"]), claims(answer["claimed"]))
         for host, answer in answers.items()
         if "users" in answer
     }

@@ -12,6 +12,7 @@ short_description: Read which accounts and groups a host has
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads names and numbers of all users and groups that the host knows, and the record of accounts that come from an IAM.
+  - Fails if a file that gives rights to names can't be read.
 extends_documentation_fragment: deephdc.accelerators.reads
 options:
   record:
@@ -44,6 +45,13 @@ groups:
   type: str
   returned: always
   sample: "root:0\nada:20001\n"
+claimed:
+  description:
+    - Names that have rights or work on the host already, whether or not they have an account, each with the file that says so.
+    - They come from sudoers(5), subuid(5), subgid(5), crontab(5), sysusers.d(5), and from those who may linger.
+  type: str
+  returned: always
+  sample: "debian:/etc/sudoers.d/90-cloud-init-users\n"
 sshd:
   description: Whether an SSH daemon runs as a service, which reads its configuration only when it starts.
   type: bool
@@ -59,6 +67,7 @@ import os
 import pwd
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import claims
 
 DROP_INS = "/etc/ssh/sshd_config.d"
 
@@ -72,12 +81,17 @@ def main() -> None:
         record = ""
     except (OSError, UnicodeDecodeError):
         module.fail_json(msg=f"{module.params['record']} can't be read: repair it, or restore it from another host.")
+    try:
+        claimed = claims.claimed()
+    except OSError as error:
+        module.fail_json(msg=f"{error.filename} can't be read ({error.strerror}), so it is not known whom it gives rights: repair it.")
     running = module.run_command(["systemctl", "is-active", "ssh.service"])[1].strip() == "active"
     module.exit_json(
         changed=False,
         record=record,
         users="".join(f"{entry.pw_name}:{entry.pw_uid}\n" for entry in pwd.getpwall()),
         groups="".join(f"{entry.gr_name}:{entry.gr_gid}\n" for entry in grp.getgrall()),
+        claimed="".join(f"{name}:{path}\n" for name, path in claimed.items()),
         sshd=running,
         sshd_configured=os.path.isdir(DROP_INS),
     )

@@ -73,7 +73,7 @@ users:
     name: {description: The user's name., type: str, returned: always}
     full_name: {description: The person's name., type: str, returned: always}
     active: {description: Whether the user is active and not expired. Null if the end time can't be read., type: bool, returned: always}
-    groups: {description: Ids of the user's groups., type: list, elements: str, returned: always}
+    groups: {description: Ids of the user's groups. Null if the IAM gives no groups., type: list, elements: str, returned: always}
     ssh_keys: {description: SSH public keys as type and base64., type: list, elements: str, returned: always}
     bad_keys: {description: How many of the user's keys are not accepted., type: int, returned: always}
 groups:
@@ -126,8 +126,9 @@ def says_none(error: HTTPError) -> bool:
     A wrong address and a broken proxy answer 404, too.
     """
     try:
-        return scim.ERROR in json.loads(error.read(65536))["schemas"]
-    except (OSError, ValueError, KeyError, TypeError):
+        answer = scim.attributes(json.loads(error.read(65536)), "The answer")
+        return scim.ERROR.lower() in [schema.lower() for schema in answer["schemas"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, Refused):
         return False
 
 

@@ -257,6 +257,8 @@ class Front:
             "dotted": door.rstrip("/") + ".",
         }
         path = named.get(given) or self.text(given, attack, "")
+        if self.callback in path:
+            mark = f"hd={attack.mark}~"  # a parameter that the front lets pass there, or it would refuse all for that alone
         if mark not in path and " HTTP/" not in path:
             path += ("&" if "?" in path else "?") + mark
         return path + (f"&{query}" if query else "")

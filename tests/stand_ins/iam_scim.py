@@ -96,6 +96,13 @@ def add_groups(users: list[dict]) -> None:
             user["groups"] = of[user["id"]]
 
 
+def large(value: object) -> object:
+    """The same with the names of attributes in large letters."""
+    if isinstance(value, dict):
+        return {key.upper(): large(one) for key, one in value.items()}
+    return [large(one) for one in value] if isinstance(value, list) else value
+
+
 class Handler(BaseHTTPRequestHandler):
     """The IAM's side."""
 
@@ -134,19 +141,24 @@ class Handler(BaseHTTPRequestHandler):
             add_groups(body.get("Resources", [body]))
         self.answer(200, self.broken(body, path, start, fault))
 
-    def broken(self, body: dict, path: str, start: int, fault: str) -> dict:
-        """What a faulty IAM or proxy makes of a list of users."""
+    def broken(self, body: dict, path: str, start: int, fault: str) -> object:
+        """What another IAM, a faulty one or a proxy makes of an answer."""
         if path == "/Users" and fault == "half a list" and start > 1:
             body["Resources"] = []
         elif path == "/Users" and fault == "short list":  # whole in itself
             body["Resources"] = body["Resources"][:1]
             body["totalResults"] = len(body["Resources"])
-        elif path == "/Users" and fault == "no groups":
-            for user in body["Resources"]:
+        elif path == "/Users" and fault == "no users":
+            body.update(Resources=[], totalResults=0)
+        elif path.startswith("/Users") and fault in ("no groups", "empty groups"):
+            for user in body.get("Resources", [body]):
                 user.pop("groups", None)
+                user.update({"groups": []} if fault == "empty groups" else {})
+        elif fault == "large letters":  # no fault: names of attributes have no case
+            body = large(body)
         return body
 
-    def answer(self, status: int, body: dict) -> None:
+    def answer(self, status: int, body: object) -> None:
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/scim+json")

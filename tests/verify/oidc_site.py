@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import time
 from typing import Any, NamedTuple
 
 from local import Cluster
 
 API = "https://front.site.test/api"
 OPAQUE = "https://opaque.site.test/api"
+SLURM = "https://slurm.site.test"
 # Python packages that bring authorities of their own would not know the test site's.
 TRUST = "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"
 PYTHON = f"PYTHONPATH=/opt/test/python:/opt/test/attacks {TRUST} python3"
@@ -34,6 +36,12 @@ def curl(cluster: Cluster, url: str, *options: str, token: str = "") -> Answer:
     assert done.returncode == 0, f"{url}: {done.stderr}"
     head, _blank, body = done.stdout.replace("\r\n", "\n").partition("\n\n")
     return Answer(int(head.split()[1]), head, body)
+
+
+def told(answer: Answer) -> dict:
+    """The body of a refusal, which a program can read."""
+    assert "json" in answer.header("content-type"), answer.head
+    return json.loads(answer.body)
 
 
 def client_secret(cluster: Cluster, client: str) -> str:
@@ -76,3 +84,28 @@ def on_idp(cluster: Cluster, program: str, timeout: float = 120) -> Any:
             "idp", f"cat > /tmp/program.py <<'END'\n{program}\nEND\ncd /opt/test/attacks; {PYTHON} /tmp/program.py", timeout=timeout
         )
     )
+
+
+class Front:
+    """The way that users' programs go to SLURM."""
+
+    def __init__(self, cluster: Cluster, authority: str) -> None:
+        self.cluster, self.authority = cluster, authority
+
+    def ask(self, token: str, path: str, body: Any = None, *options: str) -> Answer:
+        sent = ("--header", "Content-Type: application/json", "--data", json.dumps(body)) if body is not None else ()
+        return curl(self.cluster, f"{SLURM}/slurm{path}", "--cacert", self.authority, *sent, *options, token=token)
+
+    def told(self, token: str, path: str, body: Any = None, *options: str) -> Any:
+        answer = self.ask(token, path, body, *options)
+        assert answer.status in (200, 201), answer
+        return json.loads(answer.body)
+
+    def watched(self, token: str, job: int, wanted: str, seconds: float = 90) -> dict[str, Any]:
+        deadline = time.monotonic() + seconds
+        while True:
+            found = self.told(token, f"/v1/jobs/{job}")
+            if found["state"] == wanted:
+                return found
+            assert not found["ended"] and time.monotonic() < deadline, f"job {job} is not {wanted}: {found}"
+            time.sleep(0.5)

@@ -28,6 +28,23 @@ OF_SERVICES = """
     keystone glance placement neutron nova rabbitmq epmd zookeeper mesos marathon marathon-lb chronos haproxy mesos-info
 """
 RESERVED = frozenset([*OF_THE_SYSTEM.split(), *OF_SERVICES.split()])
+# Users of cloud images, who are root by sudo there, and of packages that are often installed later. An account that had such a name before
+# keeps it.
+OF_IMAGES_AND_PACKAGES = """
+    ubuntu debian centos fedora rocky almalinux cloud-user ec2-user azureuser opc core vagrant packer cloud-init oneadmin onedata stack
+    administrator superuser toor sysadmin rescue maintenance
+    nvidia nvidia-dcgm dcgm nginx apache apache2 httpd caddy tomcat jetty squid varnish traefik envoy jenkins gitlab-runner gitlab-www git
+    gitea svn docker-registry registry containerd kube kubelet crio calico flannel consul nomad vault telegraf influxdb influx loki promtail
+    node-exporter node_exporter prometheus-node-exporter alertmanager thanos collectd statd netdata icinga nagios-nrpe nrpe zabbix-agent
+    elasticsearch logstash kibana filebeat fluentd td-agent graylog kafka hadoop hdfs yarn spark cassandra mongodb mongod couchdb memcached
+    postfix dovecot dovenull exim opendkim clamav amavis spamd unbound named pdns dnsmasq dhcpd radvd radiusd freerad openldap ldap sssd
+    ceph cephadm gluster glusterd nfsnobody rpc rpcuser lustre beegfs munin bacula barman borg pgbouncer pgadmin rsync vsftpd ftp
+    ftpuser tftp sftp avahi colord geoclue gdm lightdm sddm pulse rtkit saned uuidd usbmux tcpdump pcp cockpit-ws frr quagga bird openvpn
+    strongswan tor wazuh ossec falco suricata snort crowdsec rundeck awx semaphore jupyterhub rstudio-server singularity apptainer cvmfs
+    condor pbs torque sge lsf flux libvirt-qemu libvirt-dnsmasq swtpm qemu cinder heat horizon ironic swift barbican octavia designate
+    manila octopus tftpd ntpd ntpsec openntpd dbus systemd
+"""
+CLAIMED = frozenset(OF_IMAGES_AND_PACKAGES.split())
 
 
 def unfit(name: t.Any) -> str:
@@ -35,6 +52,16 @@ def unfit(name: t.Any) -> str:
     if not isinstance(name, str) or len(name) > LONGEST or not NAME.fullmatch(name):
         return f"is no login name (at most {LONGEST} of a-z, 0-9, '_' and '-', beginning with a letter)"
     return "is a name that belongs to the system" if name in RESERVED or name.startswith("systemd-") else ""
+
+
+def claimed(name: str) -> str:
+    """Why no new account or group may have a login name.
+
+    The text is empty where it may.
+    """
+    if name.startswith("_") or name in CLAIMED:
+        return "is one of cloud images or packages, which give it rights"
+    return ""
 
 
 def is_number(value: t.Any) -> bool:

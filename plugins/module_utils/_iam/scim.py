@@ -26,7 +26,7 @@ PAGE = 100
 MOST = 100000
 ATTEMPTS = 3
 ERROR = "urn:ietf:params:scim:api:messages:2.0:Error"
-INDIGO = "urn:indigo-dc:scim:schemas:IndigoUser"
+INDIGO = "urn:indigo-dc:scim:schemas:IndigoUser".lower()
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+=-]{0,254}", re.ASCII)
 KEY = re.compile(r"(?:([a-z0-9@.-]{1,50}) +)?([A-Za-z0-9+/]{40,16000}={0,3})(?: .*)?", re.ASCII)
 KEY_TYPES = (
@@ -55,11 +55,27 @@ class Moved(Refused):
     """The list changed while it was read, or is not whole: another attempt may help."""
 
 
+def attributes(entry: t.Mapping[str, t.Any], what: str) -> dict[str, t.Any]:
+    """The attributes of an entry by their names in small letters.
+
+    Names have no case (RFC 7643, 2.1).
+
+    :raises Refused: a name is there twice, so it is not known which one counts.
+    """
+    found: dict[str, t.Any] = {}
+    for key, value in entry.items():
+        if key.lower() in found:
+            raise Refused(f"{what} has the attribute {shown(key)} twice.")
+        found[key.lower()] = value
+    return found
+
+
 def part(kind: str, answer: t.Any, start: int) -> tuple[list[dict[str, t.Any]], int]:
     """The entries of one page, and how many the whole list has."""
     if not isinstance(answer, dict):
         raise Refused(f"The list of {kind} is no ListResponse of SCIM.")
-    total, entries = answer.get("totalResults"), answer.get("Resources", [])
+    answer = attributes(answer, f"The list of {kind}")
+    total, entries = answer.get("totalresults"), answer.get("resources", [])
     if (
         not isinstance(total, int)
         or isinstance(total, bool)
@@ -70,9 +86,9 @@ def part(kind: str, answer: t.Any, start: int) -> tuple[list[dict[str, t.Any]], 
         raise Refused(f"The list of {kind} is no ListResponse of SCIM: totalResults or Resources are missing.")
     if total > MOST:
         raise Refused(f"The list of {kind} is said to have {total} entries, more than the {MOST} that are read.")
-    if answer.get("startIndex", start) != start:
+    if answer.get("startindex", start) != start:
         raise Refused(f"The list of {kind} was asked for from entry {start} on and begins with another one.")
-    return entries, total
+    return [attributes(entry, f"An entry in the list of {kind}") for entry in entries], total
 
 
 def resources(get: Get, kind: str) -> list[dict[str, t.Any]]:
@@ -120,46 +136,64 @@ def directory(
     """
     groups = [group(entry) for entry in whole_list(get, "Groups", pause)]
     users = {entry["id"]: entry for entry in whole_list(get, "Users", pause)}
-    for one in sorted(set(known) - set(users)):
+    if not users:
+        raise Refused("The IAM's list of users is empty, so it is not whole.")
+    # INDIGO IAM leaves out the groups of a user who is in none. Where no user has them, the IAM keeps them back.
+    gives_groups = any("groups" in entry for entry in users.values())
+    asked = set(known) - set(users)
+    if gives_groups:
+        asked |= {one for one in known if one in users and "groups" not in users[one]}
+    for one in sorted(asked):
         entry = get_one(one)
+        entry = attributes(entry, f"The user {shown(one)}") if isinstance(entry, dict) else entry
         if entry is not None:
             if not isinstance(entry, dict) or entry.get("id") != one:
                 raise Refused(f"The IAM answers with another account for the id {shown(one)}.")
             users[one] = entry
-    return {"users": [user(entry, now) for entry in users.values()], "groups": groups}
+        elif one in users:
+            raise Refused(f"The IAM lists the user {shown(one)} and says that there is none.")
+    return {"users": [user(entry, now, gives_groups) for entry in users.values()], "groups": groups}
 
 
 def group(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    if not isinstance(entry.get("displayName"), str):
+    if not isinstance(entry.get("displayname"), str):
         raise Refused(f"The group {shown(entry['id'])} has no displayName.")
-    return {"id": entry["id"], "name": entry["displayName"]}
+    return {"id": entry["id"], "name": entry["displayname"]}
 
 
-def user(entry: t.Mapping[str, t.Any], now: float) -> dict[str, t.Any]:
+def user(entry: t.Mapping[str, t.Any], now: float, gives_groups: bool = True) -> dict[str, t.Any]:
     """What accounts are made from.
 
-    active is null where the end time can't be read: then nothing is known.
+    active is null where the end time can't be read, groups is null where the IAM keeps them back: then nothing is known.
+
+    :arg gives_groups: whether the IAM gives groups, so that a user without them is in none.
     """
     one = entry["id"]
-    name, active, groups = entry.get("userName"), entry.get("active"), entry.get("groups")
-    groups = [] if groups is None else groups
+    entry = attributes(entry, f"The user {shown(one)}")
+    name, active, groups = entry.get("username"), entry.get("active"), entry.get("groups")
+    groups = [] if groups is None and (gives_groups or "groups" in entry) else groups
     if not isinstance(name, str) or not isinstance(active, bool):
         raise Refused(f"The user {shown(one)} has no userName, or active is neither true nor false.")
-    if not isinstance(groups, list) or not all(isinstance(each, dict) and isinstance(each.get("value"), str) for each in groups):
+    values = [parts(each, one).get("value") for each in groups] if isinstance(groups, list) else []
+    if not (groups is None or isinstance(groups, list)) or not all(isinstance(value, str) for value in values):
         raise Refused(f"The groups of the user {shown(one)} are no list of groups.")
-    extension = entry.get(INDIGO)
-    extension = extension if isinstance(extension, dict) else {}
-    end = ends(extension.get("endTime"))
-    keys, bad = ssh_keys(extension.get("sshKeys"))
+    extension = parts(entry.get(INDIGO), one)
+    end = ends(extension.get("endtime"))
+    keys, bad = ssh_keys(extension.get("sshkeys"))
     return {
         "id": one,
         "name": name,
         "full_name": full_name(entry),
         "active": False if not active else None if end is None else now < end,
-        "groups": [each["value"] for each in groups],
+        "groups": None if groups is None else values,
         "ssh_keys": keys,
         "bad_keys": bad,
     }
+
+
+def parts(value: t.Any, one: str) -> dict[str, t.Any]:
+    """The attributes within an attribute of a user; none where it has no parts."""
+    return attributes(value, f"The user {shown(one)}") if isinstance(value, dict) else {}
 
 
 def full_name(entry: t.Mapping[str, t.Any]) -> str:
@@ -167,9 +201,8 @@ def full_name(entry: t.Mapping[str, t.Any]) -> str:
 
     That field has its own separators. Letters of every language stay.
     """
-    name = entry.get("name")
-    name = name if isinstance(name, dict) else {}
-    words = [name.get("formatted")] if name.get("formatted") else [name.get("givenName"), name.get("familyName")]
+    name = parts(entry.get("name"), entry["id"])
+    words = [name.get("formatted")] if name.get("formatted") else [name.get("givenname"), name.get("familyname")]
     text = " ".join(word for word in [*words] if isinstance(word, str))
     return " ".join("".join(sign if sign.isalpha() or sign in " .'-" else " " for sign in text).split())[:80]
 
@@ -206,7 +239,7 @@ def ssh_keys(values: t.Any) -> tuple[list[str], int]:
     found: list[str] = []
     bad = 0
     for entry in entries[:MOST_KEYS]:
-        value = entry.get("value") if isinstance(entry, dict) else None
+        value = attributes(entry, "An SSH key").get("value") if isinstance(entry, dict) else None
         key = ssh_key(value) if isinstance(value, str) else ""
         if key and key not in found:
             found.append(key)

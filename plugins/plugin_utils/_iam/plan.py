@@ -32,6 +32,8 @@ class Host(t.NamedTuple):
     record: str
     users: t.Mapping[str, int]
     groups: t.Mapping[str, int]
+    # Names that have rights there, with the file that says so.
+    claimed: t.Mapping[str, str] = {}
 
 
 def empty_record(issuer: str) -> dict[str, t.Any]:
@@ -220,8 +222,10 @@ def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.M
     numbers = numbers_of(record, hosts, settings)
     groups = plan_groups(found, record, hosts, ids, numbers, may_add)
     people = {person["id"]: person for person in scim["users"]}
-    of = {one: sorted(local for local, group in ids.items() if group in people[one]["groups"]) for one in people}
+    of = {one: sorted(local for local, group in ids.items() if group in (people[one]["groups"] or [])) for one in people}
 
+    if people and all(person["groups"] is None for person in people.values()):
+        found.told.append("The IAM gives no groups of any user, so no new account is made: give the client the right to read them")
     accounts = {}
     for one, account in record["accounts"].items():
         accounts[one] = decided(found, account, people.get(one), of.get(one, []))
@@ -251,6 +255,7 @@ def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.M
 def numbers_of(record: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.Mapping[str, t.Any]) -> Numbers:
     first, last = settings["uid_first"], settings["uid_last"]
     taken = {number for host in hosts.values() for number in [*host.users.values(), *host.groups.values()]}
+    taken |= {int(name) for host in hosts.values() for name in host.claimed if name.isdecimal()}
     return Numbers(first, last, taken, max((number for _name, number in given(record) if first <= number <= last), default=0))
 
 
@@ -270,6 +275,11 @@ def plan_groups(
                 )
         if known is None and may_add:
             raise Refused(f"The local group {local} is new, and {may_add}. Nothing was changed.")
+        if known is None and prepared(local, hosts):
+            raise Refused(
+                f"The local group {local} is new, and the name {prepared(local, hosts)}: choose another local group "
+                "in iam_accounts_groups. Nothing was changed."
+            )
         groups[local] = {"id": one, "gid": known["gid"] if known else numbers.give()}
     return groups
 
@@ -281,6 +291,9 @@ def decided(found: Plan, account: t.Mapping[str, t.Any], person: t.Mapping[str, 
     if person["active"] is None:
         found.told.append(f"{account['name']}: the IAM's end time can't be read, so the account stays as it is")
         return dict(account)
+    if person["active"] and person["groups"] is None:
+        found.told.append(f"{account['name']}: the IAM does not give this user's groups, so the account stays as it is")
+        return dict(account)
     if person["name"] != account["name"]:
         found.told.append(f"{account['name']}: the IAM calls this user {shown(person['name'])}; the account keeps its name")
     active = bool(person["active"] and groups)
@@ -290,7 +303,7 @@ def decided(found: Plan, account: t.Mapping[str, t.Any], person: t.Mapping[str, 
 def guard(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], ids: t.Collection[str], limit: int) -> None:
     """Refuse to disable more accounts in one run than the limit allows.
 
-    A broken IAM or a wrong line in the inventory must not empty a site.
+    A broken IAM or a wrong line in the inventory must not empty a site. All accounts go only where the limit is 100.
     """
     active = [one for one, account in before.items() if account["active"]]
     losing = [
@@ -299,7 +312,8 @@ def guard(before: t.Mapping[str, t.Any], after: t.Mapping[str, t.Any], ids: t.Co
         if not after[one]["active"] or {local for local in before[one]["groups"] if local in ids} - set(after[one]["groups"])
     ]
     most = math.ceil(len(active) * limit / 100)
-    if len(losing) > most:
+    # Of a few accounts the share rounds up to all of them.
+    if len(losing) > most or (active and len(losing) == len(active) and limit < 100):
         names = ", ".join([*sorted(before[one]["name"] for one in losing)[:5], *(["..."] if len(losing) > 5 else [])])
         raise Refused(
             f"{len(losing)} of {len(active)} accounts would be disabled or lose a group at once ({names}), "
@@ -328,6 +342,7 @@ def add_new(
         for one, person in people.items()
         if one not in accounts and of[one] and person["active"] is not False
     }
+    new = 0
     times = collections.Counter(asked.values())
     for one, name in sorted(asked.items(), key=lambda item: (item[1], item[0])):
         why = iam_names.unfit(name)
@@ -338,6 +353,7 @@ def add_new(
             why = "is that of another account or group"
         elif not why and there:
             why = f"is a local user or group of {there}"
+        why = why or prepared(name, hosts)
         if may_add:
             found.told.append(f"no account for {shown(name)} yet: {may_add}")
         elif people[one]["active"] is None:
@@ -346,6 +362,24 @@ def add_new(
             found.told.append(f"no account for {shown(name)} (id {one}): the name {why}; give one in iam_accounts_names by this id")
         else:
             accounts[one] = {"name": name, "uid": numbers.give(), "active": True, "groups": of[one]}
+            new += 1
+    if new > settings["add_limit"]:
+        raise Refused(
+            f"{new} accounts would be new at once, more than iam_accounts_add_limit allows ({settings['add_limit']}): look at the groups "
+            f"of the IAM, and if they are right run once with -e iam_accounts_add_limit={new}. Nothing was changed."
+        )
+
+
+def prepared(name: str, hosts: t.Mapping[str, Host]) -> str:
+    """Why a new account or group would get what is prepared for its name.
+
+    The text is empty where nothing is prepared.
+    """
+    why = iam_names.claimed(name)
+    for host, seen in hosts.items():
+        if not why and name in seen.claimed:
+            why = f"has rights on {host} already ({seen.claimed[name]}), which is to be taken out of there first if it is meant"
+    return why
 
 
 def tell_left_out(found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
@@ -359,4 +393,11 @@ def tell_left_out(found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[
         for account, why in conflicts(host.users, host.groups, wanted).items():
             found.told.append(f"{name}: {account} is left out, as {why}")
             left.add(account)
+        # The host was not read when the name was given.
+        found.told += [
+            f"{name}: the account {account} gets the rights that this name has there already ({host.claimed[account]}): "
+            "see that they are meant"
+            for account, _uid in wanted
+            if account in host.claimed and account not in host.users
+        ]
     found.left = sorted(left)

@@ -59,6 +59,8 @@ def errors(settings: t.Mapping[str, t.Any], controllers: t.Sequence[str], policy
         )
     if not 0 <= settings["disable_limit"] <= 100:
         found.append(f"iam_accounts_disable_limit is {settings['disable_limit']}: write a share in per cent, from 0 to 100.")
+    if settings["add_limit"] < 0:
+        found.append(f"iam_accounts_add_limit is {settings['add_limit']}: write how many accounts may be new in one run.")
     return found + name_errors(settings["names"]) + group_errors(settings["groups"], controllers, policy)
 
 

@@ -20,6 +20,7 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils._oidc import metadata as oidc_metadata
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import headers as oidc_headers
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import pages as oidc_pages
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import token_names
 
 Item = t.Dict[str, t.Any]
 
@@ -33,6 +34,17 @@ LUA_NAMES = f"{DIRECTORY}/header_names.lua"
 NOW = "X-Deephdc-Now"
 # A session's cookie; the prefix keeps other hosts from setting it.
 COOKIE = "__Host-front"
+STATE = "__Host-front_state_"
+# Claims that a rule reads as a variable of Apache.
+TIMES = ("exp", "nbf", "iat")
+# Claims that a token for programs must not have.
+ABSENT = ("cnf", "at_hash", "events")
+# Parameters of a provider's answer (RFC 6749, 9207, OpenID Connect Session Management; others are of Google, Microsoft and Hydra),
+# and of the end of a session.
+ANSWERED = (
+    *("code", "state", "iss", "error", "error_description", "error_uri", "error_subcode", "error_hint", "session_state", "scope"),
+    *("authuser", "hd", "prompt", "client_info", "logout"),
+)
 # Of the 150 that Apache usually serves at a time, those from which on a limit for each address holds: else one that opens
 # connections and is silent keeps all others waiting.
 BUSY_CONNECTIONS = 75
@@ -53,6 +65,8 @@ SAFE_ANSWERS = {
     "X-Frame-Options": "SAMEORIGIN",
     "X-Content-Type-Options": "nosniff",
 }
+# A host beside the front can set cookies for it, of 4 kB each. The first virtual host of a port counts for all of its names.
+FIELD_SIZE = "LimitRequestFieldSize 65536"
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -68,7 +82,7 @@ def exactly(values: t.Sequence[str]) -> str:
 
 
 def literal(value: str) -> str:
-    return "".join(f"[{char}]" if char in ".|*+?(){}$" else char for char in value)
+    return "".join(f"[{char}]" if char in ".|*+?(){}$%" else char for char in value)
 
 
 def scope_word(scope: str) -> str:
@@ -179,12 +193,15 @@ def absent_or_number(claim: str) -> list[str]:
 
 def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
-    # A token that is bound to a key can't be checked here, so it is not accepted as one that any client may use.
-    bound = [*block("RequireAll", ["Require all granted", "Require not env OIDC_CLAIM_cnf"])]
-    rules = [f'Require claim "aud~{exactly(backend["audience"])}"', *bound]
+    rules = [f'Require claim "aud~{exactly(backend["audience"])}"']
+    # A token that is bound to a key can't be checked here, so it is not accepted as one that any client may use. The other two
+    # are in proofs of a login and in orders to end one.
+    for claim in ABSENT:
+        rules += block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
     if provider["bearer"] != "local":
         return rules + introspection_rules()
+    names = dict.fromkeys([*TIMES, "iss", *ABSENT, *backend["claims_headers"].values()])
     past = " && ".join(f"env('OIDC_CLAIM_{claim}') -le $1" for claim in ("nbf", "iat"))
     return [
         # Without exp a token would be good for ever; text, true and whatever else is no whole number of seconds is taken as none.
@@ -198,6 +215,8 @@ def token_rules(backend: Item, provider: Item) -> list[str]:
             [f'Require expr "-z %{{REMOTE_USER}} || ( %{{HTTP:{NOW}}} =~ /^t=([0-9]{{10}})/ && {past} )"', "Require jwt-times"],
         ),
         *rules,
+        f"Require token-type {' '.join(provider['token_types'])}",
+        f"Require token-names {' '.join(names)}",
     ]
 
 
@@ -227,6 +246,8 @@ def session_rules(provider: Item, base: str) -> list[str]:
     What such a page asks for has its name in Origin.
     """
     return [
+        # The name of the claim as it is, which a variable of Apache does not have.
+        f'Require claim "iss~{exactly([provider["issuer"]])}"',
         f'Require claim "aud~{exactly([provider["client_id"]])}"',
         f"Require expr \"-z %{{HTTP:Origin}} || %{{HTTP:Origin}} == '{base}'\"",
     ]
@@ -327,8 +348,11 @@ def location(backend: Item, vhost: Item, site: Item) -> list[str]:
         lines.append("RequestHeader unset Cookie")
     else:
         # Those of all ports: browsers send a name's cookies to each of them, and another provider's session must not be seen here.
-        own = f"(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_state_)[^=;]*"
+        own = f"(?:{literal(COOKIE)}|mod_auth_openidc_state_)[^=;]*"
         lines.append(f'RequestHeader edit* Cookie "(^|;)\\s*{own}=[^;]*" ""')
+    if backend["access"] == "both":
+        # Who comes with a token has no use for them, and an application may take few bytes.
+        lines.append('RequestHeader unset Cookie "expr=-n %{HTTP:Authorization}"')
     # The client's own never goes on.
     lines.append("RequestHeader unset Authorization")
     if backend["credential_file"]:
@@ -340,7 +364,7 @@ def location(backend: Item, vhost: Item, site: Item) -> list[str]:
     lines += [f"Header unset {name}" for name in FRONTS_OWN_ANSWERS]
     # An application must neither begin nor end a session of the front.
     # A browser sends one without a name as it is, so =NAME=VALUE is one of that name at the next request.
-    session = f"(?i)^[\\s=]*(?:{literal(COOKIE)}|front_state_|mod_auth_openidc_)[^=;]*(?:[=;].*)?$"
+    session = f"(?i)^[\\s=]*(?:{literal(COOKIE)}|mod_auth_openidc_)[^=;]*(?:[=;].*)?$"
     lines.append(f'Header edit Set-Cookie "{session}" "front=; Max-Age=0; Secure; HttpOnly"')
     # What comes before an answer passes no rule of these.
     lines.append("SetEnv proxy-interim-response Suppress")
@@ -418,6 +442,8 @@ def logs() -> list[str]:
     # which is what the rule of exp hopes for.
     return [
         "LogLevel warn auth_openidc:error",
+        # Apache's own form, without the address of the page that the request came from: that may have a login's code.
+        'ErrorLogFormat "[%{u}t] [%-m:%l] [pid %P:tid %T] %E: [client\\ %a] %M"',
         "ErrorLog ${APACHE_LOG_DIR}/oidc_proxy_error.log",
         'CustomLog ${APACHE_LOG_DIR}/oidc_proxy_access.log "%v:%p %a %u %t \\"%m %U %H\\" %>s %O %D"',
     ]
@@ -468,7 +494,8 @@ def login(vhost: Item, site: Item) -> list[str]:
         "OIDCCookieHTTPOnly On",
         "OIDCCookieSameSite On",
         f"OIDCStripCookies {name}",
-        f"OIDCStateCookiePrefix front_state_{vhost['port']}_",
+        # With the prefix no host beside this one can set it, and so take a browser into a session of its own.
+        f"OIDCStateCookiePrefix {STATE}{vhost['port']}_",
         "OIDCStateMaxNumberOfCookies 5 true",
         "OIDCStateTimeout 300",
         "OIDCStateInputHeaders user-agent",
@@ -476,8 +503,14 @@ def login(vhost: Item, site: Item) -> list[str]:
         # Back-channel logout and the end of a session by its user; the rest of what logout= can do shows memory or redirects.
         f"RewriteCond %{{QUERY_STRING}} (^|&)logout=(?!backchannel(&|$)|{own_address(vhost)})",
         "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
-        # Tokens and sessions that the module would show, renew or end for whoever can have a browser open an address.
-        "RewriteCond %{QUERY_STRING} (?i)(^|&)(session|refresh|access_token|info|jwks|request_uri|remove_at_cache|revoke_session|dpop)=",
+        # With a state and a code the module takes a request for a provider's answer and for nothing else. Without them it shows, renews or
+        # ends tokens and sessions, or begins a login with what a link of a stranger says.
+        "RewriteCond %{QUERY_STRING} !^(?=(?:.*&)?state=)(?=(?:.*&)?code=)",
+        f"RewriteCond %{{QUERY_STRING}} !^(?:(?:{'|'.join(ANSWERED)})=[^&]*(?:&|$))*$",
+        "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
+        # With iss alone a login begins, too.
+        "RewriteCond %{QUERY_STRING} (^|&)iss=",
+        "RewriteCond %{QUERY_STRING} !^(?=(?:.*&)?state=)(?=(?:.*&)?(?:code|error)=)",
         "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
     ]
 
@@ -555,7 +588,7 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         "RewriteEngine On",
         "ProxyRequests Off",
         "AllowEncodedSlashes Off",
-        "LimitRequestFieldSize 16380",
+        FIELD_SIZE,
         # Of the decoded path, before it is known who serves it: Tomcat reads ..; as the directory above.
         'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
         "RewriteRule ^ - [R=404,L]",
@@ -593,6 +626,7 @@ def stray(port: int, site: Item) -> list[str]:
         f"VirtualHost *:{port}",
         [
             "ServerName nobody.invalid",
+            FIELD_SIZE,
             *tls(site),
             *logs(),
             *safe_answers(),
@@ -635,6 +669,7 @@ def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[s
                 "ProxyAddHeaders Off",
                 # A redirect would take the token elsewhere.
                 "Header unset Location",
+                "SetOutputFilter answer-names",
                 f'ProxyPass "{address}" connectiontimeout=3 timeout=10 retry=0',
             ],
         )
@@ -716,6 +751,9 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         "LuaScope thread",
         "LuaCodeCache forever",
         f"LuaAuthzProvider jwt-times {LUA} jwt_times",
+        f"LuaAuthzProvider token-names {token_names.PATH} token_names",
+        f"LuaAuthzProvider token-type {token_names.PATH} token_type",
+        f"LuaOutputFilter answer-names {token_names.PATH} answer_names",
     ]
     # The rule is there even where nothing is counted, because a reload can't bring it or take it away.
     lines += ["QS_ClientEntries 50000", "QS_ErrorResponseCode 429"]

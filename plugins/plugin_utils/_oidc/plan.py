@@ -17,6 +17,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._oidc import 
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import conf as oidc_conf
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import pages as oidc_pages
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import settings as oidc_settings
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import token_names
 
 Item = t.Dict[str, t.Any]
 
@@ -87,6 +88,7 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         *({"path": f"{oidc_conf.PAGES}/{name}", "content": content} for name, content in pages.items()),
         *({"path": path, "content": content} for path, content in authorities.items()),
         {"path": oidc_conf.LUA_NAMES, "content": oidc_conf.header_names(hosts)},
+        {"path": token_names.PATH, "content": token_names.SCRIPT},
         {"path": oidc_conf.CANDIDATE, "content": text},
         {"path": SELECTOR, "content": oidc_conf.SELECTOR},
     ]
@@ -104,7 +106,7 @@ def plan(settings: t.Mapping[str, t.Any], read: t.Mapping[str, t.Any], cas: t.Ma
         "names": list(dict.fromkeys(vhost["host"] for vhost in hosts)),
         # Everything that Apache reads when it starts or is reloaded.
         "reads": sorted(
-            {oidc_conf.CONF, SELECTOR, oidc_conf.LUA, oidc_conf.LUA_NAMES, certificate, key}
+            {oidc_conf.CONF, SELECTOR, oidc_conf.LUA, oidc_conf.LUA_NAMES, token_names.PATH, certificate, key}
             | set(authorities)
             | {item["path"] for item in secret_files(settings, b"", {}) if item["path"] != SESSIONS_CONF}
         ),

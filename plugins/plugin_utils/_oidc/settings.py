@@ -28,9 +28,10 @@ USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 METHOD = re.compile(r"[A-Z]{3,20}")
 CLAIM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 # What a rule of Apache and a regular expression without backslashes can hold; no blank, because scopes are lists.
-VALUE = re.compile(r"[A-Za-z0-9!#$&'()*+,./:;<=>?@_`{|}~-]+")
+VALUE = re.compile(r"[A-Za-z0-9!#$%&'()*+,./:;<=>?@_`{|}~-]+")
 CREDENTIAL = re.compile(r"(Basic [A-Za-z0-9+/]+={0,2}|Bearer [A-Za-z0-9._~+/-]+=*)")
 SECRET = re.compile(r"[!#-\[\]-~]{8,}")
+TYPE = re.compile(r"[A-Za-z0-9+._-]+")
 SCOPE_WORD = re.compile(r"[!#-\[\]-~]+")
 
 ACCESS = ("browser", "bearer", "both")
@@ -58,6 +59,7 @@ PROVIDER_DEFAULTS: dict[str, t.Any] = {
     "introspection_interval": 60,
     "introspection_endpoint": "",
     "jwks_uri": "",
+    "token_types": ["at+jwt", "JWT", "none"],
     "access_token_claims": [],
     "pkce": True,
     "ca_file": "",
@@ -206,6 +208,11 @@ def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
         for key in ("remote_user_claim", "bearer_user_claim", "groups_claim"):
             if not CLAIM.fullmatch(whole[key]):
                 errors.append(f"{about}: {key} is {whole[key]!r}, which is no name of a claim.")
+        errors += [
+            f"{about}: token_types has {word!r}, which is no type of tokens." for word in whole["token_types"] if not TYPE.fullmatch(word)
+        ]
+        if not whole["token_types"]:
+            errors.append(f"{about}: token_types is empty, so no token is let in: leave it out, or name at+jwt.")
         errors += [f"{about}: scopes has {word!r}, which is no scope." for word in whole["scopes"] if not SCOPE_WORD.fullmatch(word)]
         needed = (["client_id", "client_secret_file"] if browser else []) + (
             ["introspection_client_id", "introspection_client_secret_file"] if whole["bearer"] == "introspection" else []

@@ -19,11 +19,16 @@ from __future__ import annotations
 import itertools
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import token_names
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.federation import PROTOCOL, Provider, keystone
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.ini import MARK
 
 DIRECTORY = "/etc/apache2/deephdc"
 LUA = f"{DIRECTORY}/openstack_token.lua"
+LUA_NAMES = f"{DIRECTORY}/openstack_token_names.lua"
+# Claims that a token for programs must not have: who may use one that is bound to a key can't be seen here, and the other two are in
+# proofs of a login and in orders to end one.
+ABSENT = ("cnf", "at_hash", "events")
 PACKAGES = ("libapache2-mod-auth-openidc",)
 MODULES = ("authn_core", "authz_user", "lua", "auth_openidc")
 FIRST_PORT = 15000  # on 127.0.0.1, one for each provider
@@ -134,14 +139,18 @@ def rules(provider: Provider) -> list[str]:
             'Require expr "%{REMOTE_USER} =~ /^[!-:<-z|~]{1,128}$/"',
             _with_user(f"env('OIDC_CLAIM_iss') == '{provider['issuer']}'"),
             f'Require claim "aud~{exactly(provider["audience"])}"',
-            # Who may use a token that is bound to a key can't be seen here: it is not taken as one that anyone may use.
-            *block("RequireAll", ["Require all granted", "Require not env OIDC_CLAIM_cnf"]),
+            *itertools.chain.from_iterable(
+                block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"]) for claim in ABSENT
+            ),
             # Without exp a token would be good for ever; text, true and whatever else is no whole number of seconds is taken as none.
             _with_user("env('OIDC_CLAIM_exp') =~ /^[0-9]{10,11}$/"),
             'Require not claim "exp~^"',
             *_absent_or_number("nbf"),
             *_absent_or_number("iat"),
             "Require openstack-token",
+            # The rules above and the headers below read claims as variables, whose names have no case.
+            f"Require openstack-token-names iss exp nbf iat {groups} {provider['name_claim']} {' '.join(ABSENT)}",
+            "Require openstack-token-type at+jwt JWT none",
             f'Require claim "{groups}~{exactly(dict.fromkeys(entry["group"] for entry in provider["groups"]))}"',
             # A group whose name has the sign between groups would be read as two.
             f'Require not claim "{groups}~;"',
@@ -211,7 +220,7 @@ def plan(providers: t.Sequence[Provider]) -> dict[str, t.Any]:
     """The plan's key federation; empty where there is no provider."""
     if not providers:
         return {}
-    files = [{"path": LUA, "content": SCRIPT}]
+    files = [{"path": LUA, "content": SCRIPT}, {"path": LUA_NAMES, "content": token_names.SCRIPT}]
     files += [{"path": ca_path(one), "content": MARK + str(one["ca"]).rstrip() + "\n"} for one in providers if one["ca"]]
     return {
         "keystone": keystone(),
@@ -233,7 +242,11 @@ def verifiers(providers: t.Sequence[Provider], keystone_socket: str, proxy_heade
     """Lines outside of all virtual hosts."""
     if not providers:
         return []
-    lines = [f"LuaAuthzProvider openstack-token {LUA} openstack_token"]
+    lines = [
+        f"LuaAuthzProvider openstack-token {LUA} openstack_token",
+        f"LuaAuthzProvider openstack-token-names {LUA_NAMES} token_names",
+        f"LuaAuthzProvider openstack-token-type {LUA_NAMES} token_type",
+    ]
     for place, one in enumerate(providers):
         lines += verifier(one, FIRST_PORT + place, keystone_socket, proxy_headers)
     return lines

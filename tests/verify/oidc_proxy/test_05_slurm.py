@@ -1,68 +1,19 @@
-"""End to end: a user with a token of the provider submits a GPU job to SLURM, watches it and fetches its result; no other user can."""
+"""What a user with a token of the provider can do with SLURM beside the smoke's job, and what no other user can."""
 
 from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
-import pytest
 from local import Cluster
-from oidc_site import Answer, curl, made_token, user_token
-from slurm_jobs import OPEN, look
+from oidc_site import SLURM, Front, made_token, user_token
 
 OWNS = (
     "roles/slurm_gateway",
     "tests/data/slurmrestd",
 )
 
-SITE = "https://slurm.site.test/slurm"
-AUDIENCE = "https://slurm.site.test"
 BOB = "11111111-1111-4111-8111-000000000002"
-
-
-@pytest.fixture(scope="module")
-def authority(cluster: Cluster) -> str:
-    """Where the user's machine has the certificate of the front's own authority."""
-    text = cluster.out("slurm", "cat /etc/deephdc/oidc_proxy/ca.pem")
-    cluster.out("idp", f"cat > /tmp/slurm_ca.pem <<'END'\n{text}\nEND\n")
-    return "/tmp/slurm_ca.pem"
-
-
-@pytest.fixture(scope="module")
-def alice(cluster: Cluster) -> str:
-    """A token that the provider issued after alice had signed in."""
-    return user_token(cluster, "alice", AUDIENCE, "slurm")
-
-
-class Front:
-    """The way that users' programs go."""
-
-    def __init__(self, cluster: Cluster, authority: str) -> None:
-        self.cluster, self.authority = cluster, authority
-
-    def ask(self, token: str, path: str, body: Any = None, *options: str) -> Answer:
-        sent = ("--header", "Content-Type: application/json", "--data", json.dumps(body)) if body is not None else ()
-        return curl(self.cluster, SITE + path, "--cacert", self.authority, *sent, *options, token=token)
-
-    def told(self, token: str, path: str, body: Any = None, *options: str) -> Any:
-        answer = self.ask(token, path, body, *options)
-        assert answer.status in (200, 201), answer
-        return json.loads(answer.body)
-
-    def watched(self, token: str, job: int, wanted: str, seconds: float = 90) -> dict[str, Any]:
-        deadline = time.monotonic() + seconds
-        while True:
-            found = self.told(token, f"/v1/jobs/{job}")
-            if found["state"] == wanted:
-                return found
-            assert not found["ended"] and time.monotonic() < deadline, f"job {job} is not {wanted}: {found}"
-            time.sleep(0.5)
-
-
-@pytest.fixture(scope="module")
-def front(cluster: Cluster, authority: str) -> Front:
-    return Front(cluster, authority)
 
 
 def test_resources_have_the_gpu_types_and_limits(front: Front, alice: str):
@@ -71,36 +22,6 @@ def test_resources_have_the_gpu_types_and_limits(front: Front, alice: str):
     assert (partition["name"], partition["up"], partition["nodes"], partition["max_time_minutes"]) == ("gpu", True, 1, 120)
     assert partition["gpus"] == [{"type": "a100", "total": 2, "free": 2, "per_node": 2}]
     assert [account["account"] for account in found["accounts"]] == ["physics"]
-
-
-def test_a_token_submits_a_typed_gpu_job_watches_it_and_fetches_its_result(cluster: Cluster, front: Front, alice: str):
-    body = {
-        "name": "typed",
-        "script": f'#!/bin/bash\necho "$(id -un) $GREETING"\n{look(3)}\n',
-        "gpus": 1,
-        "gpu_type": "a100",
-        "memory_mib": 64,
-        "time_limit_minutes": 5,
-        "environment": {"GREETING": "from far away"},
-    }
-    job = front.told(alice, "/v1/jobs", body)["id"]
-    running = front.watched(alice, job, "running")
-    assert running["gpus"] == [{"type": "a100", "count": 1}] and running["account"] == "physics" and running["time_limit_minutes"] == 5
-    # A busy GPU is reported as busy.
-    assert front.told(alice, "/v1/resources")["partitions"][0]["gpus"][0]["free"] == 1
-    done = front.watched(alice, job, "completed")
-    assert (done["exit_code"], done["nodes"], done["working_directory"]) == (0, "slurm", "/home/ada")
-    assert done["submitted"] <= done["started"] < done["finished"]
-
-    who, seen = front.told(alice, f"/v1/jobs/{job}/output")["text"].splitlines()
-    assert who == "ada from far away"
-    assert len([path for path, error in json.loads(seen).items() if error in OPEN]) == 1
-
-    # What the accounting has: the mapped user, and the GPU by its type.
-    cluster.until("slurm", f"sacct -X -n -P -j {job} -o State", "COMPLETED")
-    user, account, tres = cluster.out("slurm", f"sacct -X -n -P -j {job} -o User,Account,AllocTRES").split("|")
-    assert (user, account) == ("ada", "physics") and "gres/gpu:a100=1" in tres
-    assert job in [own["id"] for own in front.told(alice, "/v1/jobs")["jobs"]]
 
 
 def test_a_job_can_be_cancelled(cluster: Cluster, front: Front, alice: str):
@@ -130,7 +51,7 @@ def test_what_slurm_refuses_is_told_in_its_words(front: Front, alice: str):
 
 
 def test_who_has_no_account_is_told_so(cluster: Cluster, front: Front):
-    token = user_token(cluster, "carol", AUDIENCE, "slurm")
+    token = user_token(cluster, "carol", SLURM, "slurm")
     for path, body in (("/v1/resources", None), ("/v1/jobs", None), ("/v1/jobs", {"script": "#!/bin/sh\nid\n"}), ("/v1/jobs/1", None)):
         answer = front.ask(token, path, body)
         assert (answer.status, answer.header("content-type")) == (403, "application/json")
@@ -147,14 +68,14 @@ def test_tokens_that_are_not_for_slurm_or_not_good_any_more_let_nobody_in(cluste
         "without the scope": {"scope": "api:read"},
     }
     for what, changes in refused.items():
-        token = made_token(cluster, {"scope": "slurm", **changes}, audience=AUDIENCE)
+        token = made_token(cluster, {"scope": "slurm", **changes}, audience=SLURM)
         assert front.ask(token, "/v1/jobs").status in (401, 403), what
     # The same token as made, with nothing changed, is good: the refusals above have their own reasons.
-    assert front.ask(made_token(cluster, {"scope": "slurm"}, audience=AUDIENCE), "/v1/jobs").status == 200
+    assert front.ask(made_token(cluster, {"scope": "slurm"}, audience=SLURM), "/v1/jobs").status == 200
 
 
 def test_a_token_is_worth_nothing_after_its_end(cluster: Cluster, front: Front):
-    token = made_token(cluster, {"scope": "slurm", "exp": "now+8"}, audience=AUDIENCE)
+    token = made_token(cluster, {"scope": "slurm", "exp": "now+8"}, audience=SLURM)
     assert front.ask(token, "/v1/jobs").status == 200
     time.sleep(9)
     # Nor is what the gateway remembers of it: it remembers nothing.
@@ -167,7 +88,7 @@ def test_a_token_is_worth_nothing_after_its_end(cluster: Cluster, front: Front):
 
 def test_a_client_can_not_say_who_it_is(cluster: Cluster, front: Front, alice: str):
     job = front.told(alice, "/v1/jobs", {"script": "#!/bin/sh\nsleep 60\n", "memory_mib": 64})["id"]
-    token = made_token(cluster, {"scope": "slurm", "sub": BOB, "preferred_username": "ada"}, audience=AUDIENCE)
+    token = made_token(cluster, {"scope": "slurm", "sub": BOB, "preferred_username": "ada"}, audience=SLURM)
     try:
         # The name in a token counts for nothing.
         assert front.ask(token, f"/v1/jobs/{job}").status == 404

@@ -31,6 +31,8 @@ OWNS = (
 
 # Made by this module's runs, in every place.
 MADE = ("nora", "omar", "lena", "paul")
+# As cloud-init writes it for the user of an image.
+RIGHTS = "/etc/sudoers.d/90-cloud-init-users"
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +57,31 @@ def iam(cluster: Cluster, hosts: list[str], key: str, tmp_path_factory: pytest.T
     one = Iam(cluster, tmp_path_factory.mktemp("iam"))
     clean(cluster, hosts)
     one.start()
-    names = ["nora", "omar", "lena", "ada", "root", "Ohm, Georg", *(f"other{number}" for number in range(114))]
+    names = ["nora", "omar", "lena", "ada", "root", "ubuntu", "rosa", "Ohm, Georg", *(f"other{number}" for number in range(112))]
     users = [one.user(name, *([key, "ssh-rsa no-key"] if name == "nora" else [])) for name in names]
     one.ids = dict(zip(names, one.ask(*users), strict=True))
-    one.members("deep/gpu", "nora", "omar", "ada", "root", "Ohm, Georg")
+    one.members("deep/gpu", "nora", "omar", "ada", "root", "ubuntu", "rosa", "Ohm, Georg")
+    cluster.out(hosts[1], f"mkdir -p $(dirname {RIGHTS}); echo 'rosa ALL=(ALL) NOPASSWD:ALL' > {RIGHTS}")
     one.members("deep/ml", "nora", "lena")
-    one.members("deep/other", *(f"other{number}" for number in range(114)))
+    one.members("deep/other", *(f"other{number}" for number in range(112)))
     cluster.playbook("playbooks/slurm.yml", "--tags", "slurm_cluster", inventories=INVENTORIES)
     yield one
     one.stop()
     clean(cluster, hosts)
+    cluster.out(hosts[1], f"rm {RIGHTS}; rmdir --ignore-fail-on-non-empty $(dirname {RIGHTS})")
+
+
+@pytest.fixture(scope="module")
+def accounts(iam: Iam) -> str:
+    """What the run says that makes the first accounts, with everything turned on that talks."""
+    return " ".join(iam.play("-vvv", "--diff").split())
 
 
 def clean(cluster: Cluster, hosts: list[str]) -> None:
     """Take everything away again, which the role itself never does."""
-    cluster.run("slurm", "sacctmgr --immediate delete user where account=deep; sacctmgr --immediate delete account deep")
+    delete = "sacctmgr --immediate delete"
+    # A user without an account is still known.
+    cluster.run("slurm", f"{delete} user where account=deep; {delete} account deep; {delete} user where name={','.join(MADE)}")
     # Sessions end some seconds after their ssh.
     remove = "; ".join(f"loginctl terminate-user {name}; userdel --force --remove {name}" for name in MADE)
     files = "/etc/ssh/iam_keys /etc/ssh/sshd_config.d/deephdc_iam_accounts.conf /var/lib/deephdc/iam_accounts*"
@@ -114,42 +126,52 @@ def test_a_plan_first(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
     assert {host: state(cluster, host) for host in hosts} == before
 
 
-def test_accounts_are_equal_on_all_hosts(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
-    output = " ".join(iam.play("-vvv", "--diff").split())
+def test_accounts_are_equal_on_all_hosts(cluster: Cluster, iam: Iam, hosts: list[str], accounts: str) -> None:
     wanted = {"ada": "2001", "lena": "20002", "nora": "20003", "omar": "20004"}
     for host in hosts:
         assert users(cluster, host) == wanted
         assert cluster.out(host, "id -Gn nora").split() == ["nora", "gpu-users", "ml-users"]
         assert cluster.out(host, "stat -c '%U %a' /home/nora; test -e /home/nora/.profile") == "nora 700"
-    assert f"no account for ada (id {iam.ids['ada']}): the name is a local user or group of slurm" in output
-    assert "no account for root" in output and "no account for Ohm, Georg" in output
-    assert "nora: 1 SSH keys of the IAM are no keys" in output
+    assert f"no account for ada (id {iam.ids['ada']}): the name is a local user or group of slurm" in accounts
+    assert f"no account for rosa (id {iam.ids['rosa']}): the name has rights on {hosts[1]} already ({RIGHTS})" in accounts
+    assert f"no account for ubuntu (id {iam.ids['ubuntu']}): the name is one of cloud images or packages" in accounts
+    assert "no account for root" in accounts and "no account for Ohm, Georg" in accounts
+    assert "nora: 1 SSH keys of the IAM are no keys" in accounts
     assert mapped(cluster) == {iam.ids[name]: name for name in ("lena", "nora", "omar")}
 
 
-def test_they_may_log_in_and_compute(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
+@pytest.fixture(scope="module")
+def own_key(cluster: Cluster, hosts: list[str], accounts: str) -> None:
+    """A key that nora adds herself is hers."""
+    own = cluster.out("idp", "cat /root/iam_keys/own.pub")
+    for host in hosts:
+        cluster.out(host, f"mkdir -m 700 .ssh; echo {shlex.quote(own)} > .ssh/authorized_keys", user="nora")
+
+
+@pytest.mark.usefixtures("own_key")
+def test_they_may_log_in_and_compute(cluster: Cluster, hosts: list[str]) -> None:
     for host in hosts:
         assert log_in(cluster, host, "nora").stdout.strip() == "nora"
-        # A key that she adds herself is hers.
-        own = cluster.out("idp", "cat /root/iam_keys/own.pub")
-        cluster.out(host, f"mkdir -m 700 .ssh; echo {shlex.quote(own)} > .ssh/authorized_keys", user="nora")
         assert log_in(cluster, host, "nora", "own").stdout.strip() == "nora"
         assert log_in(cluster, host, "omar").returncode == 255
     assert associations(cluster) == ["nora||7", "omar||7", "||"]
     assert cluster.out("slurm", "sbatch --wait --output=/dev/null --wrap true", user="nora").startswith("Submitted")
 
 
+@pytest.mark.usefixtures("accounts")
 def test_a_second_run_changes_nothing(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
     before = {host: state(cluster, host) for host in hosts}
     assert changed(iam.play()) == []
     assert {host: state(cluster, host) for host in hosts} == before
 
 
+@pytest.mark.usefixtures("accounts")
 @pytest.mark.parametrize(
     ("fault", "sentence"),
     [
         ("half a list", "The list of Users ends after 100 of 120 entries"),
-        ("no groups", "3 of 3 accounts would be disabled or lose a group at once"),
+        ("no users", "The IAM's list of users is empty, so it is not whole."),
+        ("empty groups", "3 of 3 accounts would be disabled or lose a group at once"),
         ("down", "The IAM does not answer the request for a token"),
     ],
 )
@@ -163,6 +185,7 @@ def test_half_an_answer_changes_nothing(cluster: Cluster, iam: Iam, hosts: list[
     assert {host: state(cluster, host) for host in hosts} == before
 
 
+@pytest.mark.usefixtures("accounts")
 def test_a_list_that_is_too_short_takes_nobody_away(cluster: Cluster, iam: Iam) -> None:
     """Whole in itself, with one user: the others are asked for by their ids."""
     iam.fault("short list")
@@ -170,10 +193,33 @@ def test_a_list_that_is_too_short_takes_nobody_away(cluster: Cluster, iam: Iam) 
     iam.fault("")
 
 
-def test_who_goes_and_who_is_renamed(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
+@pytest.mark.usefixtures("accounts")
+@pytest.mark.parametrize("fault", ["no groups", "large letters"])
+def test_what_is_not_told_or_told_in_other_letters_changes_nothing(cluster: Cluster, iam: Iam, hosts: list[str], fault: str) -> None:
+    before = {host: state(cluster, host) for host in hosts}
+    iam.fault(fault)
+    output = iam.play()
+    iam.fault("")
+    silent = "nora: the IAM does not give this user"  # YAML doubles the apostrophe behind
+    assert changed(output) == [] and (silent in " ".join(output.split())) == (fault == "no groups")
+    assert {host: state(cluster, host) for host in hosts} == before
+
+
+@pytest.mark.usefixtures("accounts")
+def test_many_new_accounts_are_made_only_when_they_are_meant(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
+    before = {host: state(cluster, host) for host in hosts}
+    iam.members("deep/ml", "nora", "lena", "other1", "other2")
+    refused = " ".join(iam.play(succeeds=False, iam_accounts_add_limit=1).split())
+    iam.members("deep/ml", "nora", "lena")
+    assert "2 accounts would be new at once, more than iam_accounts_add_limit allows (1)" in refused
+    assert {host: state(cluster, host) for host in hosts} == before
+
+
+@pytest.mark.usefixtures("own_key")
+def test_who_goes_who_is_renamed_and_who_comes_back(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
     """nora is no longer active, omar has another name, lena's time is over.
 
-    A newcomer takes omar's old name and one the first name.
+    A newcomer takes omar's old name and one the first name. No purge of the policy removes them, and who comes back is the same.
     """
     iam.change("nora", "active", False)
     iam.change("lena", f"{USER}:endTime", "2020-01-01T00:00:00Z")
@@ -203,15 +249,11 @@ def test_who_goes_and_who_is_renamed(cluster: Cluster, iam: Iam, hosts: list[str
     assert submitted.returncode != 0 and "AssocGrpSubmitJobsLimit" in submitted.stderr
     assert changed(iam.play()) == []
 
-
-def test_a_purge_of_the_policy_takes_none_of_them(cluster: Cluster, iam: Iam) -> None:
     before = associations(cluster)
     variables = {"slurm_cluster_policy_purge": True}
     cluster.playbook("playbooks/slurm.yml", "--tags", "slurm_cluster", inventories=INVENTORIES, variables=variables)
     assert associations(cluster) == before
 
-
-def test_who_comes_back_is_the_same(cluster: Cluster, iam: Iam, hosts: list[str]) -> None:
     iam.change("nora", "active", True)
     # Locked by an administrator of the site: that is not ours to take back.
     cluster.out(hosts[1], "usermod --expiredate 1 omar")

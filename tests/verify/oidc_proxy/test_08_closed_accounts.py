@@ -17,7 +17,7 @@ OWNS = (
 )
 
 JOB = {"script": "#!/bin/sh\ntrue\n", "time_limit_minutes": 5, "memory_mib": 64}
-FILES = "/etc/passwd /etc/shadow /etc/group /etc/gshadow"
+FILES = "/etc/passwd /etc/shadow /etc/group /etc/gshadow /etc/subuid /etc/subgid"
 # What closes the account ada; each is undone by putting the files back.
 CLOSED = {
     "expired long ago": "usermod -e 1 ada",
@@ -85,6 +85,7 @@ def submitted(cluster: Cluster, subject: str = ALICE) -> tuple[int, object]:
 def at_the_end(cluster: Cluster) -> Iterator[None]:
     yield
     assert submitted(cluster)[0] == 201
+    cluster.out("slurm", "rm -rf /root/accounts")
 
 
 @pytest.mark.parametrize("how", CLOSED)

@@ -204,6 +204,8 @@ def test_tokens_with_anything_wrong_are_refused(cluster: Cluster, provider: Prov
         "one text with the sign": provider.token("alice", groups=";gpu;"),
         "an object with the sign": provider.token("alice", groups={"a": ";gpu;"}),
         "a line end in a group": provider.token("alice", groups=["gpu", "x\r\nX-Token-Subject: admin"]),
+        "groups in other letters, too": provider.token("alice", GROUPS=["bio"]),
+        "an issuer in other letters, too": provider.token("alice", iss=third, ISS="https://iam.site.test"),
         "another claim": provider.token("alice", groups=None, roles=["gpu"], **{"wlcg.groups": ["gpu"]}),
         "a provider that is not ours": second.token("alice", iss=third),
         "a provider that is not ours, as ours": second.token("alice"),

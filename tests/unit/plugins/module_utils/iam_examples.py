@@ -23,6 +23,7 @@ SETTINGS = {
     "uid_first": 20000,
     "uid_last": 29999,
     "disable_limit": 50,
+    "add_limit": 10,
 }
 GROUPS = [{"id": "g-gpu", "name": "deep/gpu"}, {"id": "g-ml", "name": "deep/ml"}, {"id": "g-other", "name": "deep/other"}]
 
@@ -51,5 +52,5 @@ def person(one: str, *groups: str, **changes: object) -> dict:
     return {**own, **changes}
 
 
-def host(record: str = "", users: dict | None = None, groups: dict | None = None) -> Host:
-    return Host(record, {"root": 0, **(users or {})}, {"root": 0, **(groups or {})})
+def host(record: str = "", users: dict | None = None, groups: dict | None = None, claimed: dict | None = None) -> Host:
+    return Host(record, {"root": 0, **(users or {})}, {"root": 0, **(groups or {})}, claimed or {})

@@ -13,6 +13,12 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.scim imp
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.iam_examples import INDIGO, key, resource
 
 USERS = [resource(f"u{number}") for number in range(250)]
+GROUPS = [{"id": "g-gpu", "displayName": "deep/gpu"}]
+
+
+def small(entries):
+    """The same with the names of attributes in small letters."""
+    return [{key.lower(): value for key, value in entry.items()} for entry in entries]
 
 
 def server(entries, **changes):
@@ -28,7 +34,7 @@ def server(entries, **changes):
 
 @pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 250])
 def test_pages(number):
-    assert scim.resources(server(USERS[:number]), "Users") == USERS[:number]
+    assert scim.resources(server(USERS[:number]), "Users") == small(USERS[:number])
 
 
 def at(page, answer):
@@ -50,6 +56,8 @@ def at(page, answer):
         (at(1, {"totalResults": 10**9, "Resources": USERS}), "more than the 100000"),
         (at(1, ["html"]), "no ListResponse"),
         (server([{"userName": "x"}]), "no usable id"),
+        (server([resource("u1", ACTIVE=False)]), "has the attribute ACTIVE twice"),
+        (at(1, {"totalResults": 1, "totalresults": 0, "Resources": []}), "has the attribute totalresults twice"),
         (server([resource("a\nb")]), "no usable id"),
         (server([resource("{{ 7 }}")]), "no usable id"),
     ],
@@ -69,7 +77,7 @@ def test_a_list_that_moves_is_read_again():
             raise problem
         return server(USERS[:3])(kind, query)
 
-    assert scim.whole_list(get, "Users", pauses.append) == USERS[:3]
+    assert scim.whole_list(get, "Users", pauses.append) == small(USERS[:3])
     assert pauses == [1.0]
     with pytest.raises(Moved):
         scim.whole_list(at(101, {"totalResults": 250, "Resources": []}), "Users", pauses.append)
@@ -93,8 +101,70 @@ def test_only_who_is_said_to_be_gone_is_gone():
         scim.directory(get, lambda _one: resource("u9"), ["u7"], 0, time.sleep)
 
 
+def directory(users, alone=(), known=()):
+    """What is read of an IAM whose list has some users, and which answers others when it is asked for them alone."""
+    answers = {one["id"]: one for one in alone}
+
+    def get(kind, query):
+        return server(users if kind == "Users" else GROUPS)(kind, query)
+
+    found = scim.directory(get, answers.get, list(known), 0, time.sleep)
+    return {user["id"]: user["groups"] for user in found["users"]}
+
+
+def without(one):
+    """A user without the attribute groups."""
+    return {key: value for key, value in resource(one).items() if key != "groups"}
+
+
+def test_groups_that_are_absent_are_not_empty():
+    """INDIGO IAM leaves them out where a user is in none; a service that has none at all would take all accounts away."""
+    assert directory([without("u1"), without("u2")], known=["u1"]) == {"u1": None, "u2": None}
+    assert directory([without("u1"), resource("u2")], [without("u1")], ["u1"]) == {"u1": [], "u2": ["g-gpu"]}
+    assert directory([without("u1"), resource("u2")], [resource("u1")], ["u1"]) == {"u1": ["g-gpu"], "u2": ["g-gpu"]}
+    assert directory([without("u1"), resource("u2")]) == {"u1": [], "u2": ["g-gpu"]}, "who has no account needs no second question"
+    assert directory([resource("u1", groups=None)]) == {"u1": []}
+    with pytest.raises(Refused, match="lists the user u1 and says that there is none"):
+        directory([without("u1"), resource("u2")], known=["u1"])
+
+
+def test_a_list_without_users_is_not_whole():
+    with pytest.raises(Refused, match="list of users is empty"):
+        directory([], [resource("u1")], ["u1"])
+
+
+def test_names_of_attributes_have_no_case():
+    extension = {"SSHKeys": [{"Value": key()}], "EndTime": "1970-01-01T00:00:01Z"}
+    entry = {
+        "ID": "u1",
+        "USERNAME": "ada",
+        "Active": True,
+        "GROUPS": [{"Value": "g-gpu"}],
+        "Name": {"FORMATTED": "Ada"},
+        INDIGO.upper(): extension,
+    }
+
+    def get(kind, query):
+        entries = [entry] if kind == "Users" else [{"Id": "g-gpu", "displayname": "deep/gpu"}]
+        return {"TotalResults": 1, "resources": entries, "STARTINDEX": query["startIndex"]}
+
+    (found,) = scim.directory(get, {}.get, [], 0, time.sleep)["users"]
+    assert (found["name"], found["groups"], found["full_name"], found["ssh_keys"]) == ("ada", ["g-gpu"], "Ada", [key()])
+    assert scim.user(small([entry])[0], 2)["active"] is False
+
+
 @pytest.mark.parametrize(
-    "changes", [{"active": None}, {"active": "true"}, {"userName": None}, {"groups": {"value": "g"}}, {"groups": [{"display": "gpu"}]}]
+    "changes",
+    [
+        {"active": None},
+        {"active": "true"},
+        {"userName": None},
+        {"groups": {"value": "g"}},
+        {"groups": [{"display": "gpu"}]},
+        {"groups": [{"value": "g", "VALUE": "h"}]},
+        {"Groups": []},
+        {"name": {"formatted": "a", "Formatted": "b"}},
+    ],
 )
 def test_half_a_user(changes):
     with pytest.raises(Refused):

@@ -21,10 +21,9 @@ from ansible_collections.deephdc.accelerators.tests.unit.plugins.module_utils.ia
 ADA, BOB, EVE = person("ada"), person("bob", "g-gpu", "g-ml"), person("eve", "g-other")
 
 
-def plan(people, hosts=None, groups=None, first="ctl", **settings):
-    return iam_plan.plan(
-        {"users": people, "groups": GROUPS if groups is None else groups}, hosts or {"ctl": host()}, {**SETTINGS, **settings}, first
-    )
+def plan(people, hosts=None, groups=None, first="ctl", declared=None, **settings):
+    wanted = {**SETTINGS, **settings, **({"groups": declared} if declared else {})}
+    return iam_plan.plan({"users": people, "groups": GROUPS if groups is None else groups}, hosts or {"ctl": host()}, wanted, first)
 
 
 def accounts(found):
@@ -157,6 +156,64 @@ def test_nobody_empties_a_site_at_once(first):
     with pytest.raises(Refused, match="1 of 2"):
         plan([BOB], hosts_with(first), disable_limit=0)
     assert accounts(plan([EVE], hosts_with(first), disable_limit=100)) == {"ada": (20002, False), "bob": (20003, False)}
+
+
+def test_the_only_account_does_not_go_unasked():
+    """A share of one account rounds up to one."""
+    hosts = hosts_with(plan([ADA]))
+    for gone in ([EVE], [person("ada", active=False)], [person("ada", "g-other")]):
+        with pytest.raises(Refused, match="1 of 1 accounts would be disabled or lose a group at once"):
+            plan(gone, hosts, disable_limit=99)
+        assert accounts(plan(gone, hosts, disable_limit=100)) == {"ada": (20002, False)}
+
+
+def test_groups_that_the_iam_does_not_tell_change_nothing(first):
+    silent = [person("ada", groups=None), person("bob", groups=None), person("carl", groups=None)]
+    found = plan(silent, hosts_with(first))
+    assert accounts(found) == accounts(first) and members(found) == members(first)
+    assert told(found).count("the IAM does not give this user's groups, so the account stays as it is") == 2
+    assert "The IAM gives no groups of any user, so no new account is made" in told(found)
+    found = plan([person("ada", groups=None, active=False), BOB], hosts_with(first))
+    assert accounts(found)["ada"] == (20002, False)
+
+
+def test_too_many_new_accounts_at_once():
+    people = [person(f"u{number}") for number in range(11)]
+    assert len(accounts(plan(people[:10]))) == 10
+    with pytest.raises(Refused, match=r"11 accounts would be new at once, more than iam_accounts_add_limit allows \(10\)") as refused:
+        plan(people)
+    assert "run once with -e iam_accounts_add_limit=11" in str(refused.value)
+    assert len(accounts(plan(people, add_limit=11))) == 11
+
+
+@pytest.mark.parametrize(
+    "name", ["ubuntu", "debian", "cloud-user", "ec2-user", "oneadmin", "nvidia-dcgm", "nginx", "jenkins", "telegraf", "_apt"]
+)
+def test_names_of_images_and_packages_get_no_new_account(name):
+    found = plan([person(name)])
+    assert accounts(found) == {} and f"no account for {name} (id id-{name}): the name is one of cloud images or packages" in told(found)
+    with pytest.raises(Refused, match=f"The local group {name} is new"):
+        plan([ADA], groups=[{"id": "g", "name": "x"}], declared=[{"name": "x", "group": name}])
+
+
+def test_a_name_with_rights_on_a_host_gets_no_new_account(first):
+    rights = {"ada": "/etc/sudoers.d/90-cloud-init-users", "gpu": "/etc/sudoers"}
+    found = plan([ADA, BOB], {"ctl": host(), "gpu1": host(claimed={"ada": rights["ada"]})})
+    assert accounts(found) == {"bob": (20002, True)}
+    assert "the name has rights on gpu1 already (/etc/sudoers.d/90-cloud-init-users), which is to be taken out" in told(found)
+    with pytest.raises(Refused, match="The local group gpu is new, and the name has rights on ctl already"):
+        plan([ADA], {"ctl": host(claimed=rights)})
+    before = hosts_with(first)
+    before["ctl"] = before["ctl"]._replace(claimed=rights)
+    found = plan([ADA, BOB], before)
+    assert accounts(found) == accounts(first) and told(found) == "", "who has an account keeps it"
+    found = plan([ADA, BOB], {**before, "gpu7": host(claimed=rights)})
+    assert "gpu7: the account ada gets the rights that this name has there already" in told(found)
+
+
+def test_a_number_with_rights_is_given_to_nobody():
+    found = plan([ADA], {"ctl": host(), "gpu1": host(claimed={"20000": "/etc/sudoers", "20003": "/etc/subuid"})})
+    assert found["groups"][0]["gid"] == 20001 and accounts(found) == {"ada": (20004, True)}
 
 
 def test_a_group_that_is_no_longer_declared_is_left_by_all(first):
