@@ -15,6 +15,8 @@ Item = t.Dict[str, t.Any]
 
 # An address that the configuration can hold as it is: what a provider says of itself must not become a directive.
 HTTPS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~/%-]*)?")
+# The same with a query, where nothing is added to it: some providers name a policy so (https://iam.example.org/v2.0?p=users).
+HTTPS_QUERY = re.compile(HTTPS.pattern + r"(\?[A-Za-z0-9._~/=&-]*)?")
 
 # Where the module sends codes, tokens and secrets of browsers' logins; it reads these addresses itself.
 LOGIN_ENDPOINTS = ("authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri")
@@ -111,8 +113,8 @@ def metadata_errors(
             f"{about}: issuer is {provider['issuer']!r}, but the metadata say {metadata.get('issuer')!r}: write it exactly so, "
             "after you made sure that it is the right provider."
         )
-    for bearer, key in (("local", "jwks_uri"), ("introspection", "introspection_endpoint")):
-        if provider["bearer"] == bearer and not HTTPS.fullmatch(str(provider[key] or metadata.get(key) or "")):
+    for bearer, key, form in (("local", "jwks_uri", HTTPS_QUERY), ("introspection", "introspection_endpoint", HTTPS)):
+        if provider["bearer"] == bearer and not form.fullmatch(str(provider[key] or metadata.get(key) or "")):
             errors.append(
                 f"{about}: bearer is {bearer}, but the metadata have no {key} that is a plain https address: choose another way or give it."
             )

@@ -67,6 +67,7 @@ SAFE_ANSWERS = {
 }
 # A host beside the front can set cookies for it, of 4 kB each. The first virtual host of a port counts for all of its names.
 FIELD_SIZE = "LimitRequestFieldSize 65536"
+LONGEST_TOKEN = 16000
 MARK = "# Made by deephdc.accelerators, role oidc_proxy: changes are lost with its next run.\n"
 
 
@@ -181,6 +182,11 @@ def connection_rule(websocket: bool) -> str:
     return f'Require expr "%{{HTTP:Connection}} =~ /^\\s*(?i:{words})?(\\s*,\\s*(?i:{words}))*\\s*$/"'
 
 
+def variable(claim: str) -> str:
+    """The variable that mod_auth_openidc makes of a claim (oidc_normalize_header_name)."""
+    return "OIDC_CLAIM_" + re.sub(r"[^A-Za-z0-9_.-]", "-", claim)
+
+
 def claim_expr(condition: str) -> str:
     return f'Require expr "-n %{{REMOTE_USER}} && {condition}"'
 
@@ -281,7 +287,7 @@ def rules(backend: Item, vhost: Item, refused: t.Sequence[str]) -> list[str]:
         *user_rules(refused),
         claim_expr(issuer),
         # What becomes a header must not be able to begin another one.
-        *(claim_expr(f"env('OIDC_CLAIM_{claim}') =~ /^[!-~]{{1,255}}$/") for claim in backend["claims_headers"].values()),
+        *(claim_expr(f"env('{variable(claim)}') =~ /^[!-~]{{1,255}}$/") for claim in backend["claims_headers"].values()),
     ]
     if backend["groups"]:
         common.append(f'Require claim "{provider["groups_claim"]}~{exactly(backend["groups"])}"')
@@ -335,7 +341,7 @@ def location(backend: Item, vhost: Item, site: Item) -> list[str]:
     ]
     if backend["user_header"]:
         lines.append(f'RequestHeader set {backend["user_header"]} "expr=%{{REMOTE_USER}}"')
-    lines += [f'RequestHeader set {header} "expr=%{{env:OIDC_CLAIM_{claim}}}"' for header, claim in backend["claims_headers"].items()]
+    lines += [f'RequestHeader set {header} "expr=%{{env:{variable(claim)}}}"' for header, claim in backend["claims_headers"].items()]
     lines += [f"RequestHeader unset {NOW}", "RequestHeader unset OIDC_access_token"]
     lines += [
         # Not by mod_proxy, which believes the client's Host.
@@ -589,6 +595,9 @@ def virtual_host(vhost: Item, site: Item, found: t.Mapping[str, t.Any]) -> list[
         "ProxyRequests Off",
         "AllowEncodedSlashes Off",
         FIELD_SIZE,
+        # What cookies need is more than a token may have: reading one takes time.
+        f'RewriteCond %{{HTTP:Authorization}} "^.{{{LONGEST_TOKEN}}}"',
+        "RewriteRule ^ - [R=400,L]",
         # Of the decoded path, before it is known who serves it: Tomcat reads ..; as the directory above.
         'RewriteCond %{REQUEST_URI} "[\\x00-\\x1f\\x7f\\\\\\\\;]"',
         "RewriteRule ^ - [R=404,L]",

@@ -22,11 +22,14 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 HOST = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
 PATH = re.compile(r"/([A-Za-z0-9_-][A-Za-z0-9._-]*/)*")
 BELOW = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
-UPSTREAM = re.compile(r"(unix:(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+\|)?https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?")
+UPSTREAM = re.compile(
+    r"(unix:(/[A-Za-z0-9_][A-Za-z0-9_.-]*)+\|)?https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?(/[A-Za-z0-9._~-]+)*/?"
+)
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
 USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 METHOD = re.compile(r"[A-Z]{3,20}")
-CLAIM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+# Names of claims may be addresses (OpenID Connect Core, 5.1.2), and have colons (cognito:groups). Not "~", where a rule's value begins.
+CLAIM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
 # What a rule of Apache and a regular expression without backslashes can hold; no blank, because scopes are lists.
 VALUE = re.compile(r"[A-Za-z0-9!#$%&'()*+,./:;<=>?@_`{|}~-]+")
 CREDENTIAL = re.compile(r"(Basic [A-Za-z0-9+/]+={0,2}|Bearer [A-Za-z0-9._~+/-]+=*)")
@@ -193,9 +196,7 @@ def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
         whole = provider(item)
         about = f"{variable}: {whole['name']}"
         browser = bool(uses.get(whole["name"], set()) & {"browser", "both"})
-        for key in ("issuer", "metadata_url", "jwks_uri", "introspection_endpoint"):
-            if whole[key] and not oidc_metadata.HTTPS.fullmatch(whole[key]):
-                errors.append(f"{about}: {key} is {whole[key]!r}, which is no https address; tokens and keys are fetched over TLS only.")
+        errors += [f"{about}: {sentence}" for sentence in address_errors(item, whole)]
         if not whole["issuer"]:
             errors.append(f"{about} has no issuer: give it exactly as in the provider's metadata, with or without the slash at its end.")
         if whole["bearer"] not in BEARER:
@@ -207,7 +208,7 @@ def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
                 errors.append(f"{about}: {key} has characters that a rule can't hold (letters, digits and ASCII signs without quotes).")
         for key in ("remote_user_claim", "bearer_user_claim", "groups_claim"):
             if not CLAIM.fullmatch(whole[key]):
-                errors.append(f"{about}: {key} is {whole[key]!r}, which is no name of a claim.")
+                errors.append(f"{about}: {key} is {whole[key]!r}; the name of a claim has letters, digits and '_.:/-'.")
         errors += [
             f"{about}: token_types has {word!r}, which is no type of tokens." for word in whole["token_types"] if not TYPE.fullmatch(word)
         ]
@@ -261,6 +262,24 @@ def backend_errors(backends: t.Any, providers: t.Any, server_name: str) -> list[
     return list(dict.fromkeys(errors or overlap_errors(whole) + socket_errors(whole)))
 
 
+def address_errors(given: t.Mapping[str, t.Any], whole: Item) -> t.Iterator[str]:
+    """Sentences about a provider's addresses."""
+    for key, form in (
+        ("issuer", oidc_metadata.HTTPS_QUERY),
+        ("metadata_url", oidc_metadata.HTTPS_QUERY),
+        ("jwks_uri", oidc_metadata.HTTPS_QUERY),
+        ("introspection_endpoint", oidc_metadata.HTTPS),
+    ):
+        value = whole[key]
+        if key == "metadata_url" and "?" in whole["issuer"] and not given.get(key):
+            yield "its issuer has a query, so the address of its metadata does not follow from it: give metadata_url."
+        elif value and not value.startswith("https://"):
+            yield f"{key} is {value!r}, which is no https address; tokens and keys are fetched over TLS only."
+        elif value and not form.fullmatch(value):
+            query = ", and no query, which Apache can't send on" if form is oidc_metadata.HTTPS and "?" in value else ""
+            yield f"{key} is {value!r}: it has a host's name, perhaps a port, and a path of letters, digits and '._~/%-'{query}."
+
+
 def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterator[str]:
     """Ends of sentences that begin with the backend's name."""
     if not HOST.fullmatch(whole["host"]):
@@ -273,7 +292,10 @@ def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterat
         yield " has no upstreams: give at least one address such as http://10.0.0.5:8080/."
     for upstream in whole["upstreams"]:
         if not UPSTREAM.fullmatch(upstream):
-            yield f": upstreams has {upstream!r}, which is no address such as http://10.0.0.5:8080/ or unix:/run/x.socket|http://localhost/."
+            yield (
+                f": upstreams has {upstream!r}, which is no address such as http://10.0.0.5:8080/, http://[2001:db8::5]:8080/ or "
+                "unix:/run/x.socket|http://localhost/."
+            )
     if len(whole["upstreams"]) > 1 and any(u.startswith("unix:") for u in whole["upstreams"]):
         yield ": upstreams has several addresses, one of them a unix socket; a socket stands alone."
     if whole["access"] not in ACCESS:
@@ -313,7 +335,7 @@ def one_backend_errors(whole: Item, providers: t.Mapping[str, Item]) -> t.Iterat
             yield f": {header!r} can't be used as a header for the upstream; take a name such as X-Remote-User."
     for claim in headers.values():
         if not CLAIM.fullmatch(str(claim)):
-            yield f": claims_headers has {claim!r}, which is no name of a claim."
+            yield f": claims_headers has {claim!r}; the name of a claim has letters, digits and '_.:/-'."
     if whole["credential_file"] and not whole["credential_file"].startswith("/"):
         yield ": credential_file must be an absolute path on the control node."
     for below in whole["sse_paths"]:

@@ -42,6 +42,24 @@ def test_a_group_is_compared_exactly_with_all_its_signs(cluster: Cluster):
         assert curl(cluster, f"{API}/", token=made_token(cluster, {"groups": [other]})).status == 403, other
 
 
+def test_claims_may_have_names_as_other_providers_give_them(cluster: Cluster):
+    """With colons, and addresses; a name that Apache reads as the same is another one, and both together are refused."""
+    role, groups = {"https://claims.site.test/role": "operator"}, {"cognito:groups": ["gpu"]}
+    for claims, status in (
+        ({**groups, **role}, 200),
+        (groups, 403),
+        (role, 403),
+        ({**role, "cognito-groups": ["gpu"]}, 403),
+        ({**role, "cognito:groups": ["gpus"]}, 403),
+        ({**role, "cognito": "groups~^(gpu)$"}, 403),
+        ({**groups, "https---claims.site.test-role": "operator"}, 403),
+        ({**groups, **role, "https---claims.site.test-role": "root"}, 403),
+    ):
+        records(cluster)
+        assert curl(cluster, "https://front.site.test:446/named/x", token=made_token(cluster, {"groups": None, **claims})).status == status, claims
+        assert [("X-Role: operator" in one["head"]) for one in records(cluster)] == [True] * (status == 200)
+
+
 def test_cookies_of_a_host_beside_the_front_close_no_door(cluster: Cluster):
     """Browsers send it all that another host of its domain has set."""
     many = "; ".join(f"c{number}={'x' * 3900}" for number in range(12))

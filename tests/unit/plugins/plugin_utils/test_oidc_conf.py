@@ -119,6 +119,12 @@ def test_a_claim_that_becomes_a_header_must_be_one_word() -> None:
     assert "RequestHeader unset X.Token_Subject early" in text
 
 
+def test_a_claim_with_other_signs_is_read_where_the_module_puts_it() -> None:
+    text = conf(backend={"claims_headers": {"X-Role": "https://claims.example.org/role"}})
+    assert 'RequestHeader set X-Role "expr=%{env:OIDC_CLAIM_https---claims.example.org-role}"' in text
+    assert "Require token-names exp nbf iat iss cnf at_hash events https://claims.example.org/role" in text
+
+
 def test_every_spelling_of_a_header_is_taken_away() -> None:
     assert sorted(oidc_headers.spellings("X-Remote-User")) == ["X-Remote-User", "X-Remote_User", "X_Remote-User", "X_Remote_User"]
     names = [name.lower() for name in oidc_headers.forged(["X-Site-User"])]

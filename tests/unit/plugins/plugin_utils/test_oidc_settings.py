@@ -25,6 +25,7 @@ BAD_BACKENDS = [
     ({"path": "/a b/"}, "path is"),
     ({"upstreams": ["http://x/\nRequire all granted"]}, "upstreams has"),
     ({"upstreams": []}, "no upstreams"),
+    ({"upstreams": ["http://2001:db8::5:8080/"]}, "http://[2001:db8::5]:8080/"),
     ({"groups": ["g pu"]}, "can't hold exactly"),
     ({"groups": ['gpu"']}, "can't hold exactly"),
     ({"scopes": ["a\\b"]}, "can't hold exactly"),
@@ -33,7 +34,7 @@ BAD_BACKENDS = [
     ({"user_header": "Authorization"}, "can't be used as a header"),
     ({"user_header": "X-User\nX"}, "can't be used as a header"),
     ({"claims_headers": {"Cookie": "sub"}}, "can't be used as a header"),
-    ({"claims_headers": {"X-Sub": "sub')"}}, "no name of a claim"),
+    ({"claims_headers": {"X-Sub": "sub')"}}, "the name of a claim has letters"),
     ({"credential_file": "secret"}, "absolute path"),
     ({"timeout": True}, "timeout must be a whole number"),
     ({"body_limit": 0}, "body_limit is 0"),
@@ -46,14 +47,17 @@ BAD_BACKENDS = [
 BAD_PROVIDERS = [
     ({"issuer": "http://iam.example.org/"}, "no https address"),
     ({"issuer": None}, "has no issuer"),
-    ({"issuer": "https://iam.example.org/' || true"}, "no https address"),
+    ({"issuer": "https://iam.example.org/' || true"}, "it has a host's name, perhaps a port, and a path of letters"),
+    ({"issuer": "https://iam.example.org/?p=users"}, "give metadata_url"),
+    ({"introspection_endpoint": "https://iam.example.org/?p=users"}, "no query, which Apache can't send on"),
     ({"bearer": "none"}, "has bearer: none"),
     ({"bearer": "jwt"}, "use none, local or introspection"),
     ({"client_secret_file": None}, "has no client_secret_file"),
     ({"client_id": "a b"}, "client_id has characters"),
     ({"scopes": ["email"]}, "lacks openid"),
     ({"scopes": ["openid", 'a"b']}, "no scope"),
-    ({"groups_claim": "groups~.*"}, "no name of a claim"),
+    ({"groups_claim": "groups~.*"}, "the name of a claim has letters"),
+    ({"groups_claim": "https://claims.example.org/a b"}, "the name of a claim has letters"),
     ({"port": 80}, "can't have the port 80"),
     ({"name": "IAM"}, "no name"),
 ]
@@ -89,6 +93,22 @@ def test_a_mistake_is_told(changes: dict) -> None:
     said = changes.pop("says")
     errors = oidc_settings.errors(settings(**changes))
     assert any(said in sentence for sentence in errors), errors
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"provider": {"groups_claim": "cognito:groups"}},
+        {"provider": {"groups_claim": "https://claims.example.org/roles"}},
+        {"provider": {"issuer": "https://iam.example.org/v2.0?p=users", "metadata_url": "https://iam.example.org/v2.0/metadata?p=users"}},
+        {"provider": {"jwks_uri": "https://iam.example.org/keys?p=users"}},
+        {"backend": {"upstreams": ["http://[2001:db8::5]:8080/", "https://[::1]/x/"]}},
+        {"backend": {"claims_headers": {"X-Role": "https://claims.example.org/role"}}},
+    ],
+    ids=str,
+)
+def test_names_and_addresses_of_real_sites_are_taken(changes: dict) -> None:
+    assert oidc_settings.errors(settings(**changes)) == []
 
 
 def test_a_sentence_names_backend_and_remedy() -> None:

@@ -5,6 +5,7 @@ require 'apache2'
 
 local names = {
   ['x-remote-user'] = true,
+  ['x-role'] = true,
   ['remote-user'] = true,
   ['x-user'] = true,
   ['x-forwarded-user'] = true,
