@@ -82,7 +82,7 @@ def main() -> None:
     except (OSError, UnicodeDecodeError):
         module.fail_json(msg=f"{module.params['record']} can't be read: repair it, or restore it from another host.")
     try:
-        claimed = claims.claimed()
+        claimed = claims.claimed(users={entry.pw_name for entry in pwd.getpwall()})
     except OSError as error:
         module.fail_json(msg=f"{error.filename} can't be read ({error.strerror}), so it is not known whom it gives rights: repair it.")
     running = module.run_command(["systemctl", "is-active", "ssh.service"])[1].strip() == "active"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
+import socket
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.names import NAME
@@ -20,13 +21,21 @@ SUDOERS = "/etc/sudoers"
 _NO_USERS = re.compile(r"(?:Defaults|Host_Alias|Runas_Alias|Cmnd_Alias|Cmd_Alias)\b")
 _INCLUDE = re.compile(r"[@#](include|includedir)\s+(.*)")
 _USER_ALIAS = re.compile(r"User_Alias\s+(.*)")
+# Not in "%:ad", a group of another source.
+_NEXT_ALIAS = re.compile(r":(?=\s*[A-Z][A-Z0-9_]*\s*=)")
+# Neither "#1000", a number, nor "#include". What ends with a backslash goes on in the next line, but for a comment.
+_COMMENT = re.compile(r"^[ \t]*#(?!\d|include(?:dir)?\s).*$|(?<=\S)[ \t]+#(?!\d).*$", re.MULTILINE)
 _WORDS = re.compile(r'"([^"]*)"|([^\s,"]+)')
 DEEPEST = 10  # includes of includes
+GROUPS = "/etc/group"
+# useradd(8) gives each account some; they are no rights of the host's own.
+RANGES = ("/etc/subuid", "/etc/subgid")
 
 
-def claimed(root: str = "") -> dict[str, str]:
+def claimed(root: str = "", users: t.Container[str] = ()) -> dict[str, str]:
     """Return the names, and numbers as texts, each with the file that names it.
 
+    :param users: names of the accounts that are there.
     :raises OSError: a file can't be read; then nothing is known.
     """
     found: dict[str, str] = {}
@@ -36,13 +45,15 @@ def claimed(root: str = "") -> dict[str, str]:
             if NAME.fullmatch(name) or name.isdecimal():  # no other one can be an account's name or number
                 found.setdefault(name, path)
 
-    for path in ("/etc/subuid", "/etc/subgid"):
+    # Groups keep members whose account comes from elsewhere, or is gone.
+    claim((name for line in lines(root + GROUPS) for name in line.split(":")[-1].split(",") if name not in users), GROUPS)
+    for path in RANGES:
         claim((line.partition(":")[0] for line in lines(root + path)), path)
     for path in present(root, ["/etc/crontab", "/etc/cron.d/*"]):
         claim(cron_users(lines(root + path)), path)
     for path in present(root, ["/var/spool/cron/crontabs/*", "/var/lib/systemd/linger/*"]):
         claim([os.path.basename(path)], os.path.dirname(path))
-    for path in present(root, [f"{top}/sysusers.d/*.conf" for top in ("/etc", "/run", "/usr/lib")]):
+    for path in present(root, [f"{top}/sysusers.d/*.conf" for top in ("/etc", "/run", "/usr/local/lib", "/usr/lib")]):
         claim(sysusers_names(lines(root + path)), path)
     # Rules may lie there before sudo is installed.
     for rules in (SUDOERS, *rules_in(root, f"{SUDOERS}.d")):
@@ -100,18 +111,23 @@ def sysusers_names(text: t.Iterable[str]) -> list[str]:
 
 
 def sudo_users(root: str, path: str, depth: int = 0) -> list[tuple[str, list[str]]]:
-    """The users and groups that sudoers(5) names, by file."""
+    """The users and groups that sudoers(5) names, by file.
+
+    :raises OSError: a file that is included can't be read, or is not there.
+    """
     try:
         with open(root + path, encoding="utf-8", errors="surrogateescape") as file:
-            text = re.sub(r"\\\r?\n", " ", file.read())
+            text = re.sub(r"\\\r?\n", " ", _COMMENT.sub("", file.read()))
     except FileNotFoundError:
+        if depth:
+            raise
         return []
     names: list[str] = []
     found = [(path, names)]
     for line in (line.strip() for line in text.splitlines()):
         include = _INCLUDE.fullmatch(line)
         if include and depth < DEEPEST:
-            where = include[2].strip().strip('"')
+            where = include[2].strip().strip('"').replace("\\ ", " ").replace("%h", socket.gethostname().partition(".")[0])
             where = where if where.startswith("/") else os.path.join(os.path.dirname(path), where)
             for each in rules_in(root, where) if include[1] == "includedir" else [where]:
                 found += sudo_users(root, each, depth + 1)
@@ -130,10 +146,9 @@ def rules_in(root: str, folder: str) -> list[str]:
 
 def sudo_names(line: str) -> list[str]:
     """The names of one rule, or of the aliases of one line."""
-    line = re.sub(r"\s#(?!\d).*", "", line)  # a comment
     alias = _USER_ALIAS.fullmatch(line)
     if alias:  # NAME = user, user : NAME = user
-        listed = " , ".join(each.partition("=")[2] for each in alias[1].split(":"))
+        listed = " , ".join(each.partition("=")[2] for each in _NEXT_ALIAS.split(alias[1]))
     else:  # user, user HOST = ...
         listed = re.sub(r"\s*\S+\s*$", "", line.partition("=")[0])
     words = [quoted or plain for quoted, plain in _WORDS.findall(listed)]

@@ -42,7 +42,7 @@ OF_IMAGES_AND_PACKAGES = """
     ftpuser tftp sftp avahi colord geoclue gdm lightdm sddm pulse rtkit saned uuidd usbmux tcpdump pcp cockpit-ws frr quagga bird openvpn
     strongswan tor wazuh ossec falco suricata snort crowdsec rundeck awx semaphore jupyterhub rstudio-server singularity apptainer cvmfs
     condor pbs torque sge lsf flux libvirt-qemu libvirt-dnsmasq swtpm qemu cinder heat horizon ironic swift barbican octavia designate
-    manila octopus tftpd ntpd ntpsec openntpd dbus systemd
+    manila octopus tftpd ntpd ntpsec openntpd dbus systemd pi ssm-user incus incus-admin microk8s
 """
 CLAIMED = frozenset(OF_IMAGES_AND_PACKAGES.split())
 

@@ -139,10 +139,10 @@ def directory(
     if not users:
         raise Refused("The IAM's list of users is empty, so it is not whole.")
     # INDIGO IAM leaves out the groups of a user who is in none. Where no user has them, the IAM keeps them back.
-    gives_groups = any("groups" in entry for entry in users.values())
+    gives_groups = any(entry.get("groups") is not None for entry in users.values())
     asked = set(known) - set(users)
     if gives_groups:
-        asked |= {one for one in known if one in users and "groups" not in users[one]}
+        asked |= {one for one in known if one in users and users[one].get("groups") is None}
     for one in sorted(asked):
         entry = get_one(one)
         entry = attributes(entry, f"The user {shown(one)}") if isinstance(entry, dict) else entry
@@ -171,7 +171,7 @@ def user(entry: t.Mapping[str, t.Any], now: float, gives_groups: bool = True) ->
     one = entry["id"]
     entry = attributes(entry, f"The user {shown(one)}")
     name, active, groups = entry.get("username"), entry.get("active"), entry.get("groups")
-    groups = [] if groups is None and (gives_groups or "groups" in entry) else groups
+    groups = [] if groups is None and gives_groups else groups
     if not isinstance(name, str) or not isinstance(active, bool):
         raise Refused(f"The user {shown(one)} has no userName, or active is neither true nor false.")
     values = [parts(each, one).get("value") for each in groups] if isinstance(groups, list) else []

@@ -16,6 +16,7 @@ import math
 import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._iam import names as iam_names
+from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.claims import RANGES
 from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.local import conflicts
 from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.names import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.scim import ID
@@ -234,7 +235,7 @@ def plan(scim: t.Mapping[str, t.Any], hosts: t.Mapping[str, Host], settings: t.M
 
     new = {**record, "groups": groups, "accounts": accounts}
     found.record = record if new == record else {**new, "serial": record["serial"] + 1}
-    tell_left_out(found, hosts, accounts)
+    tell_left_out(found, hosts, accounts, groups)
     for one, account in sorted(accounts.items(), key=lambda item: item[1]["uid"]):
         person = people.get(one)
         own = {key: account[key] for key in ("name", "uid", "active")}
@@ -382,7 +383,9 @@ def prepared(name: str, hosts: t.Mapping[str, Host]) -> str:
     return why
 
 
-def tell_left_out(found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
+def tell_left_out(
+    found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[str, t.Mapping[str, t.Any]], groups: t.Iterable[str]
+) -> None:
     """Accounts that some host can't have.
 
     Their tokens are mapped nowhere: the name may be another person's there.
@@ -393,11 +396,12 @@ def tell_left_out(found: Plan, hosts: t.Mapping[str, Host], accounts: t.Mapping[
         for account, why in conflicts(host.users, host.groups, wanted).items():
             found.told.append(f"{name}: {account} is left out, as {why}")
             left.add(account)
-        # The host was not read when the name was given.
-        found.told += [
-            f"{name}: the account {account} gets the rights that this name has there already ({host.claimed[account]}): "
-            "see that they are meant"
-            for account, _uid in wanted
-            if account in host.claimed and account not in host.users
-        ]
+        # The host was not read when the names were given.
+        active = [account["name"] for account in accounts.values() if account["active"] and account["name"] not in left]
+        for kind, names, there in (("account", active, host.users), ("group", list(groups), host.groups)):
+            found.told += [
+                f"{name}: the {kind} {one} gets the rights that this name has there already ({host.claimed[one]}): see that they are meant"
+                for one in names
+                if one not in there and host.claimed.get(one, RANGES[0]) not in RANGES
+            ]
     found.left = sorted(left)

@@ -37,14 +37,21 @@ COOKIE = "__Host-front"
 STATE = "__Host-front_state_"
 # Claims that a rule reads as a variable of Apache.
 TIMES = ("exp", "nbf", "iat")
-# Claims that a token for programs must not have.
-ABSENT = ("cnf", "at_hash", "events")
+# Claims that a token for programs must not have: who may use one that is bound to a key can't be seen here, and an order to end a login
+# is for the module alone.
+ABSENT = ("cnf", "events")
+# A proof of a login has it, and Dex's tokens for programs, which are such proofs.
+OF_LOGIN = "at_hash"
 # Parameters of a provider's answer (RFC 6749, 9207, OpenID Connect Session Management; others are of Google, Microsoft and Hydra),
 # and of the end of a session.
 ANSWERED = (
-    *("code", "state", "iss", "error", "error_description", "error_uri", "error_subcode", "error_hint", "session_state", "scope"),
-    *("authuser", "hd", "prompt", "client_info", "logout"),
+    *("code", "state", "iss", "error", "error_description", "error_uri", "error_subcode", "error_hint", "error_debug", "session_state"),
+    *("scope", "authuser", "hd", "prompt", "client_info", "client-request-id", "logout"),
 )
+# A GET that has a state and this.
+ANSWER_OF = r"(?:GET|HEAD)\?(?=(?:.*&)?state=)(?=(?:.*&)?{}=)"
+# In token_types: a proof of a login is good as a token for programs, too.
+ID_TOKEN = "id_token"
 # Of the 150 that Apache usually serves at a time, those from which on a limit for each address holds: else one that opens
 # connections and is silent keeps all others waiting.
 BUSY_CONNECTIONS = 75
@@ -200,14 +207,13 @@ def absent_or_number(claim: str) -> list[str]:
 def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
     rules = [f'Require claim "aud~{exactly(backend["audience"])}"']
-    # A token that is bound to a key can't be checked here, so it is not accepted as one that any client may use. The other two
-    # are in proofs of a login and in orders to end one.
-    for claim in ABSENT:
+    local = provider["bearer"] == "local"
+    absent = (*ABSENT, *([OF_LOGIN] if local and ID_TOKEN not in provider["token_types"] else []))
+    for claim in absent:
         rules += block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]
-    if provider["bearer"] != "local":
+    if not local:
         return rules + introspection_rules()
-    names = dict.fromkeys([*TIMES, "iss", *ABSENT, *backend["claims_headers"].values()])
     past = " && ".join(f"env('OIDC_CLAIM_{claim}') -le $1" for claim in ("nbf", "iat"))
     return [
         # Without exp a token would be good for ever; text, true and whatever else is no whole number of seconds is taken as none.
@@ -222,8 +228,14 @@ def token_rules(backend: Item, provider: Item) -> list[str]:
         ),
         *rules,
         f"Require token-type {' '.join(provider['token_types'])}",
-        f"Require token-names {' '.join(names)}",
+        f"Require token-names {' '.join(ruled(backend, provider, (*TIMES, *absent)))}",
     ]
+
+
+def ruled(backend: Item, provider: Item, others: t.Iterable[str] = ()) -> list[str]:
+    """The claims that rules and headers of a backend read."""
+    groups = [provider["groups_claim"]] if backend["groups"] else []
+    return list(dict.fromkeys([*others, "iss", "aud", *groups, *backend["claims_headers"].values()]))
 
 
 def introspection_rules() -> list[str]:
@@ -246,15 +258,14 @@ def introspection_rules() -> list[str]:
     ]
 
 
-def session_rules(provider: Item, base: str) -> list[str]:
+def session_rules(backend: Item, provider: Item, base: str) -> list[str]:
     """A browser sends the session with requests of other sites' pages, too.
 
     What such a page asks for has its name in Origin.
     """
     return [
-        # The name of the claim as it is, which a variable of Apache does not have.
-        f'Require claim "iss~{exactly([provider["issuer"]])}"',
         f'Require claim "aud~{exactly([provider["client_id"]])}"',
+        f"Require session-names {' '.join(ruled(backend, provider))}",
         f"Require expr \"-z %{{HTTP:Origin}} || %{{HTTP:Origin}} == '{base}'\"",
     ]
 
@@ -292,12 +303,12 @@ def rules(backend: Item, vhost: Item, refused: t.Sequence[str]) -> list[str]:
     if backend["groups"]:
         common.append(f'Require claim "{provider["groups_claim"]}~{exactly(backend["groups"])}"')
     if backend["access"] == "browser":
-        common += session_rules(provider, base)
+        common += session_rules(backend, provider, base)
     elif backend["access"] == "bearer":
         common += token_rules(backend, provider)
     else:
         with_token = ['Require expr "-n %{HTTP:Authorization}"', *token_rules(backend, provider)]
-        with_session = ['Require expr "-z %{HTTP:Authorization}"', *session_rules(provider, base)]
+        with_session = ['Require expr "-z %{HTTP:Authorization}"', *session_rules(backend, provider, base)]
         common += block("RequireAny", block("RequireAll", with_token) + block("RequireAll", with_session))
     return block("RequireAll", common)
 
@@ -505,18 +516,22 @@ def login(vhost: Item, site: Item) -> list[str]:
         "OIDCStateMaxNumberOfCookies 5 true",
         "OIDCStateTimeout 300",
         "OIDCStateInputHeaders user-agent",
-        "OIDCPassIDTokenAs claims",
+        # Whole, too: of names that are one to Apache the rules see more there.
+        "OIDCPassIDTokenAs claims payload",
+        "OIDCPassUserInfoAs claims json",
         # Back-channel logout and the end of a session by its user; the rest of what logout= can do shows memory or redirects.
         f"RewriteCond %{{QUERY_STRING}} (^|&)logout=(?!backchannel(&|$)|{own_address(vhost)})",
         "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
-        # With a state and a code the module takes a request for a provider's answer and for nothing else. Without them it shows, renews or
-        # ends tokens and sessions, or begins a login with what a link of a stranger says.
-        "RewriteCond %{QUERY_STRING} !^(?=(?:.*&)?state=)(?=(?:.*&)?code=)",
+        "RewriteCond %{REQUEST_METHOD} !^(?:GET|HEAD|POST)$",
+        "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
+        # A GET with a state and a code the module takes for a provider's answer and for nothing else. Other requests show, renew or
+        # end tokens and sessions, or begin a login with what a link of a stranger says.
+        f"RewriteCond %{{REQUEST_METHOD}}?%{{QUERY_STRING}} !^{ANSWER_OF.format('code')}",
         f"RewriteCond %{{QUERY_STRING}} !^(?:(?:{'|'.join(ANSWERED)})=[^&]*(?:&|$))*$",
         "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
         # With iss alone a login begins, too.
         "RewriteCond %{QUERY_STRING} (^|&)iss=",
-        "RewriteCond %{QUERY_STRING} !^(?=(?:.*&)?state=)(?=(?:.*&)?(?:code|error)=)",
+        f"RewriteCond %{{REQUEST_METHOD}}?%{{QUERY_STRING}} !^{ANSWER_OF.format('(?:code|error)')}",
         "RewriteRule ^/oidc/redirect_uri - [R=404,L]",
     ]
 
@@ -650,7 +665,16 @@ def asked(hosts: t.Sequence[Item]) -> list[Item]:
     return list({provider["name"]: provider for provider in found}.values())
 
 
-def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> list[str]:
+def answered(hosts: t.Sequence[Item], provider: Item) -> list[str]:
+    """The claims of an answer about a token that something reads."""
+    names = ["active", *TIMES, "scope", "token_type", *ABSENT, provider["bearer_user_claim"]]
+    for vhost in hosts:
+        for backend in vhost["backends"] if vhost["provider"]["name"] == provider["name"] else []:
+            names += ruled(backend, provider) if backend["access"] != "browser" else []
+    return list(dict.fromkeys(names))
+
+
+def introspection(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) -> list[str]:
     """Return lines that pass the module's questions about tokens on to the providers.
 
     The module would believe the body of an answer whose status is an error.
@@ -667,7 +691,7 @@ def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[s
         "ProxyErrorOverride On",
         *block('Location "/"', ["Require all denied"]),
     ]
-    for provider in providers:
+    for provider in asked(hosts):
         address = oidc_metadata.endpoint(provider, "introspection_endpoint", metadata.get(provider["name"]) or {})
         own = [f"SSLProxyCACertificateFile {ca_path(provider)}"] if provider["ca_file"] else []
         lines += block(f'Proxy "{address}"', own) if own else []
@@ -678,7 +702,10 @@ def introspection(providers: t.Sequence[Item], site: Item, metadata: t.Mapping[s
                 "ProxyAddHeaders Off",
                 # A redirect would take the token elsewhere.
                 "Header unset Location",
+                # Lua's memory for filters is not given back before their scope ends.
+                "LuaScope once",
                 "SetOutputFilter answer-names",
+                f'SetEnv ANSWER_NAMES "{" ".join(answered(hosts, provider))}"',
                 f'ProxyPass "{address}" connectiontimeout=3 timeout=10 retry=0',
             ],
         )
@@ -761,6 +788,7 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         "LuaCodeCache forever",
         f"LuaAuthzProvider jwt-times {LUA} jwt_times",
         f"LuaAuthzProvider token-names {token_names.PATH} token_names",
+        f"LuaAuthzProvider session-names {token_names.PATH} session_names",
         f"LuaAuthzProvider token-type {token_names.PATH} token_type",
         f"LuaOutputFilter answer-names {token_names.PATH} answer_names",
     ]
@@ -776,7 +804,7 @@ def whole(hosts: t.Sequence[Item], site: Item, metadata: t.Mapping[str, t.Any]) 
         lines += stray(port, site)
     for vhost in hosts:
         lines += virtual_host(vhost, site, metadata.get(vhost["provider"]["name"]) or {})
-    lines += introspection(asked(hosts), site, metadata) if asked(hosts) else []
+    lines += introspection(hosts, site, metadata) if asked(hosts) else []
     if site["http_port"]:
         first = {vhost["host"]: vhost for vhost in reversed(hosts)}
         for name in reversed(list(first)):

@@ -26,9 +26,9 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.in
 DIRECTORY = "/etc/apache2/deephdc"
 LUA = f"{DIRECTORY}/openstack_token.lua"
 LUA_NAMES = f"{DIRECTORY}/openstack_token_names.lua"
-# Claims that a token for programs must not have: who may use one that is bound to a key can't be seen here, and the other two are in
-# proofs of a login and in orders to end one.
-ABSENT = ("cnf", "at_hash", "events")
+# Claims that a token for programs must not have: who may use one that is bound to a key can't be seen here, and an order to end a login
+# is for others.
+ABSENT = ("cnf", "events")
 PACKAGES = ("libapache2-mod-auth-openidc",)
 MODULES = ("authn_core", "authz_user", "lua", "auth_openidc")
 FIRST_PORT = 15000  # on 127.0.0.1, one for each provider

@@ -18,6 +18,13 @@ users = [
     User(sub=user["sub"], claims={"preferred_username": user["name"], "groups": user["groups"], "email": f"{user['name']}@site.test"})
     for user in site["users"]
 ]
+# A user with a claim of the IAM's name for groups in another case.
+users.append(
+    User(
+        sub="11111111-1111-4111-8111-000000000009",
+        claims={"preferred_username": "mallory", "groups": ["gpu"], "GROUPS": ["gpu"], "email": "mallory@site.test"},
+    )
+)
 # The metadata is made of the request's own address, so that a client sees https.
 os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"
 uvicorn.run(

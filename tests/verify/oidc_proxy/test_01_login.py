@@ -104,6 +104,25 @@ def test_no_link_of_a_stranger_begins_a_login_of_its_own(cluster: Cluster):
     ):
         answer = curl(cluster, f"{door}?{query}", "--header", "Accept: text/html")
         assert answer.status == 404 and not answer.header("location") and not answer.header("set-cookie"), (query, answer.head)
+    # The module takes a state and a code for an answer with GET alone.
+    for method in ("PUT", "OPTIONS", "DELETE", "POST", "PATCH"):
+        for query in (f"iss={issuer}&scopes=admin", f"iss={issuer}", "jwks=rsa", "info=json", "session=check", "refresh=x&access_token=x"):
+            answer = curl(cluster, f"{door}?state=x&code=y&{query}", "--request", method, "--header", "Accept: text/html")
+            assert answer.status == 404 and not answer.header("location") and not answer.header("set-cookie"), (method, query, answer.head)
+
+
+def test_answers_of_providers_arrive(cluster: Cluster):
+    """Also with what some of them add. Without a login of this browser each ends in an error of the front's own, and in no 404."""
+    for more in (
+        "",
+        "&iss=https%3A%2F%2Fiam.site.test",
+        "&client-request-id=1",
+        "&session_state=x&scope=openid",
+        "&error_description=no+no",
+    ):
+        for said in ("error=access_denied", "code=x"):
+            answer = curl(cluster, f"{FRONT}/oidc/redirect_uri?{said}&state=x{more}", "--header", "Accept: text/html")
+            assert answer.status != 404, (said, more, answer.head)
 
 
 def test_no_host_beside_the_front_can_set_the_cookie_of_a_login(cluster: Cluster):
@@ -127,7 +146,7 @@ def test_a_second_provider_serves_its_own_backend(cluster: Cluster):
 import json
 from login import Browser
 found = {}
-for user, number in (("carol", 3), ("bob", 2)):
+for user, number in (("carol", 3), ("bob", 2), ("mallory", 9)):
     browser = Browser()
     page = browser.sign_in("https://second.site.test/jobs", f"11111111-1111-4111-8111-00000000000{number}")
     # A session of this provider's backend is none at the other's.
@@ -140,6 +159,8 @@ print(json.dumps(found))
     assert (status, url) == (200, "https://second.site.test/jobs") and ">carol<" in body
     assert elsewhere.startswith("https://iam.site.test/")
     assert seen["bob"][0] == 403
+    # Who has the group, and a second claim whose name differs from the first one's by its letters' case.
+    assert seen["mallory"][0] == 403
 
 
 def test_a_session_is_shown_to_no_other_providers_application(cluster: Cluster):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from local import Cluster
-from oidc_site import API, OPAQUE, client_secret, curl, made_token, program_token, records, told, user_token
+from oidc_site import API, OPAQUE, client_secret, curl, made_token, on_idp, program_token, records, told, user_token
 
 OWNS = (
     "roles/oidc_proxy/files/jwt_times.lua",
@@ -51,12 +51,16 @@ def test_claims_may_have_names_as_other_providers_give_them(cluster: Cluster):
         (role, 403),
         ({**role, "cognito-groups": ["gpu"]}, 403),
         ({**role, "cognito:groups": ["gpus"]}, 403),
-        ({**role, "cognito": "groups~^(gpu)$"}, 403),
+        # The rule's own text behind the colon, which is where the module ends a name.
+        ({**role, "cognito": "groups~(?s)^(?:gpu)(?!.)"}, 403),
+        ({**role, "cognito": ["groups~(?s)^(?:gpu)(?!.)"]}, 403),
         ({**groups, "https---claims.site.test-role": "operator"}, 403),
         ({**groups, **role, "https---claims.site.test-role": "root"}, 403),
     ):
         records(cluster)
-        assert curl(cluster, "https://front.site.test:446/named/x", token=made_token(cluster, {"groups": None, **claims})).status == status, claims
+        assert (
+            curl(cluster, "https://front.site.test:446/named/x", token=made_token(cluster, {"groups": None, **claims})).status == status
+        ), claims
         assert [("X-Role: operator" in one["head"]) for one in records(cluster)] == [True] * (status == 200)
 
 
@@ -95,6 +99,31 @@ def test_the_provider_is_asked_about_opaque_tokens(cluster: Cluster):
     # What is good here is good nowhere else, and the other way round.
     assert curl(cluster, f"{API}/", token=token).status == 401
     assert curl(cluster, f"{OPAQUE}/", token=program_token(cluster)).status == 401
+
+
+def test_many_questions_about_tokens_end_no_process(cluster: Cluster):
+    """Anybody may send tokens that are none, and the provider is asked about each."""
+    codes = on_idp(
+        cluster,
+        """
+import http.client, json, threading
+codes = set()
+def ask(first):
+    door = http.client.HTTPSConnection("opaque.site.test", timeout=60)
+    for number in range(first, 2000, 4):
+        door.request("GET", "/api/x", headers={"Authorization": f"Bearer none{number}"})
+        answer = door.getresponse()
+        answer.read()
+        codes.add(answer.status)
+threads = [threading.Thread(target=ask, args=(first,)) for first in range(4)]
+[one.start() for one in threads], [one.join() for one in threads]
+print(json.dumps(sorted(codes)))
+""",
+        timeout=300,
+    )
+    assert codes == [401]
+    assert curl(cluster, f"{OPAQUE}/jobs", token=user_token(cluster, "alice", OPAQUE)).status == 200
+    assert cluster.run("front", "grep -hE 'exit signal|PANIC' /var/log/apache2/*error*.log").stdout == ""
 
 
 def test_a_revoked_token_ends_within_the_interval(cluster: Cluster):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,35 @@ def test_a_host_without_any_of_these_files(tmp_path: Path):
         ("Runas_Alias X = carl", []),
         ("# carl ALL=ALL", []),
         ("ada \\\nALL=ALL", ["ada"]),
+        # A comment ends with its line.
+        ("# an old rule \\\nubuntu ALL=(ALL) NOPASSWD:ALL", ["ubuntu"]),
+        ("ada ALL=ALL # old \\\nubuntu ALL=ALL", ["ada", "ubuntu"]),
+        ("User_Alias ADMINS = %:ad, ada:OTHERS = ben", ["ad", "ada", "ben"]),
     ],
 )
 def test_names_in_sudoers(tmp_path: Path, line: str, names: list[str]):
     assert list(claims.claimed(written(tmp_path, etc__sudoers=line + "\n"))) == names
+
+
+def test_members_of_groups_without_an_account(tmp_path: Path):
+    root = written(tmp_path, etc__group="root:x:0:\nsudo:x:27:jane,carl\ndocker:x:999:jane\n")
+    assert claims.claimed(root, {"root", "carl"}) == {"jane": "/etc/group"}
+
+
+def test_includes_as_sudo_reads_them(tmp_path: Path):
+    host = socket.gethostname().partition(".")[0]
+    root = written(
+        tmp_path,
+        etc__sudoers='@include /etc/sudoers.%h\n@include /opt/a\\ b\n@include "/opt/c d" # why\n#include /opt/more # why\n',
+        **{f"etc__sudoers_dot_{host}": "ada ALL=ALL\n", "opt__a b": "ben ALL=ALL\n", "opt__c d": "carl ALL=ALL\n"},
+        opt__more="dora ALL=ALL\n",
+    )
+    assert list(claims.claimed(root)) == ["ada", "ben", "carl", "dora"]
+
+
+def test_an_included_file_that_is_not_there_is_unknown(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        claims.claimed(written(tmp_path, etc__sudoers="@include /etc/sudoers.site\n"))
 
 
 def test_rules_that_wait_for_sudo(tmp_path: Path):

@@ -123,7 +123,9 @@ def test_groups_that_are_absent_are_not_empty():
     assert directory([without("u1"), resource("u2")], [without("u1")], ["u1"]) == {"u1": [], "u2": ["g-gpu"]}
     assert directory([without("u1"), resource("u2")], [resource("u1")], ["u1"]) == {"u1": ["g-gpu"], "u2": ["g-gpu"]}
     assert directory([without("u1"), resource("u2")]) == {"u1": [], "u2": ["g-gpu"]}, "who has no account needs no second question"
-    assert directory([resource("u1", groups=None)]) == {"u1": []}
+    # null is the same as absent (RFC 7643, 2.5).
+    assert directory([resource("u1", groups=None)]) == {"u1": None}
+    assert directory([resource("u1", groups=None), resource("u2")]) == {"u1": [], "u2": ["g-gpu"]}
     with pytest.raises(Refused, match="lists the user u1 and says that there is none"):
         directory([without("u1"), resource("u2")], known=["u1"])
 

@@ -209,6 +209,11 @@ def test_a_name_with_rights_on_a_host_gets_no_new_account(first):
     assert accounts(found) == accounts(first) and told(found) == "", "who has an account keeps it"
     found = plan([ADA, BOB], {**before, "gpu7": host(claimed=rights)})
     assert "gpu7: the account ada gets the rights that this name has there already" in told(found)
+    assert "gpu7: the group gpu gets the rights that this name has there already (/etc/sudoers)" in told(found)
+    gone = plan([{**ADA, "active": False}, BOB], {**before, "gpu7": host(claimed=rights)}, disable_limit=50)
+    assert "the account ada gets" not in told(gone)
+    # useradd gives each account a range of numbers: no right of the host's own.
+    assert told(plan([ADA, BOB], {**before, "gpu7": host(claimed={"ada": "/etc/subuid"})})) == ""
 
 
 def test_a_number_with_rights_is_given_to_nobody():

@@ -122,7 +122,24 @@ def test_a_claim_that_becomes_a_header_must_be_one_word() -> None:
 def test_a_claim_with_other_signs_is_read_where_the_module_puts_it() -> None:
     text = conf(backend={"claims_headers": {"X-Role": "https://claims.example.org/role"}})
     assert 'RequestHeader set X-Role "expr=%{env:OIDC_CLAIM_https---claims.example.org-role}"' in text
-    assert "Require token-names exp nbf iat iss cnf at_hash events https://claims.example.org/role" in text
+    assert "Require token-names exp nbf iat cnf events at_hash iss aud groups https://claims.example.org/role" in text
+
+
+def test_names_of_claims_are_read_in_each_way_in() -> None:
+    text = conf(backend={"access": "both", "claims_headers": {"X-Role": "role"}})
+    assert "Require session-names iss aud groups role" in text and "OIDCPassUserInfoAs claims json" in text
+    asked = conf(backend={"provider": "asked", "claims_headers": {"X-Role": "role"}})
+    assert (
+        'SetEnv ANSWER_NAMES "active exp nbf iat scope token_type cnf events preferred_username iss aud groups role"' in asked
+        and "LuaScope once" in asked
+    )
+
+
+def test_proofs_of_a_login_are_tokens_only_where_a_site_says_so() -> None:
+    """Dex's tokens for programs are such proofs."""
+    refused = "Require not env OIDC_CLAIM_at_hash"
+    assert refused in conf() and refused not in conf(provider={"token_types": ["JWT", "id_token"]})
+    assert refused not in conf(backend={"provider": "asked"})
 
 
 def test_every_spelling_of_a_header_is_taken_away() -> None:

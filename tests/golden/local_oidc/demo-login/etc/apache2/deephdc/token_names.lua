@@ -37,13 +37,28 @@ local function plain(name)
   return (name:lower():gsub("[^%w!#$%%&'*+.^_`|~-]", '-'))
 end
 
-local function unique(names)
-  local seen = {}
-  for _, name in ipairs(names) do
-    if seen[plain(name)] then return nil end
-    seen[plain(name)] = name
+-- The names by how Apache has them; of other objects, too, if they are given. Nothing where two of one object, or two spellings, are one.
+local function unique(names, before)
+  local seen, all = {}, before or {}
+  for _, name in ipairs(names or {}) do
+    local variable = plain(name)
+    if seen[variable] or (all[variable] or name) ~= name then return nil end
+    seen[variable], all[variable] = name, name
   end
-  return seen
+  return names and all
+end
+
+-- Whether none of the names that rules have is written in another way, or is one below another claim: of "a.b" and "a:b", the module
+-- takes the claim a for the first part.
+local function exact(seen, wanted)
+  for _, name in ipairs(wanted) do
+    if (seen[plain(name)] or name) ~= name then return false end
+    for at in name:gmatch('()[.:]') do
+      local above = name:sub(1, at - 1)
+      if seen[plain(above)] == above then return false end
+    end
+  end
+  return true
 end
 
 -- A part of the request's token as text: 1 is its header, 2 its claims.
@@ -62,22 +77,23 @@ end
 -- "Require token-names NAME...": no name is there twice, as variables have them, and none of these is written in another way.
 function token_names(r, ...)
   local text = r.user and part(r, 2)
-  local names = text and members(text)
-  local seen = names and unique(names)
-  if seen then
-    for _, name in ipairs({...}) do
-      local found = seen[plain(name)]
-      if found and found ~= name then seen = nil break end
-    end
-  end
-  return granted(r, seen)
+  local seen = text and unique((members(text)))
+  return granted(r, seen and exact(seen, {...}))
+end
+
+-- "Require session-names NAME...": the same of what the provider said at the login.
+function session_names(r, ...)
+  local proof, more = r.subprocess_env['OIDC_id_token_payload'], r.subprocess_env['OIDC_userinfo_json']
+  local seen = r.user and proof and unique((members(proof)))
+  if seen and more then seen = unique(members(more), seen) end
+  return granted(r, seen and exact(seen, {...}))
 end
 
 -- "Require token-type TYPE...": the token says that it is one of these; none stands for a token that says nothing.
 function token_type(r, ...)
   local text = r.user and part(r, 1)
   local names, texts = members(text or '')
-  local seen = names and unique(names)
+  local seen = unique(names)
   local good = false
   if text and seen then
     local named = seen['typ']
@@ -87,7 +103,7 @@ function token_type(r, ...)
   return granted(r, good)
 end
 
--- A filter for a provider's answer about a token: with a name twice it is no answer.
+-- A filter for a provider's answer about a token: with a name twice, or another spelling of a name that rules have, it is no answer.
 function answer_names(r)
   coroutine.yield()
   local parts = {}
@@ -96,7 +112,7 @@ function answer_names(r)
     coroutine.yield('')
   end
   local text = table.concat(parts)
-  local names = members(text)
-  -- As long as before, as its length is said already.
-  coroutine.yield((names and unique(names)) and text or (' '):rep(#text))
+  local seen, wanted = unique((members(text))), {}
+  for name in (r.subprocess_env['ANSWER_NAMES'] or ''):gmatch('%S+') do wanted[#wanted + 1] = name end
+  coroutine.yield(seen and exact(seen, wanted) and text or '{}')
 end
