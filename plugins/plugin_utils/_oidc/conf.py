@@ -190,7 +190,10 @@ def connection_rule(websocket: bool) -> str:
 
 
 def variable(claim: str) -> str:
-    """The variable that mod_auth_openidc makes of a claim (oidc_normalize_header_name)."""
+    """The variable that mod_auth_openidc makes of a claim.
+
+    As oidc_normalize_header_name does it.
+    """
     return "OIDC_CLAIM_" + re.sub(r"[^A-Za-z0-9_.-]", "-", claim)
 
 
