@@ -40,8 +40,6 @@ TIMES = ("exp", "nbf", "iat")
 # Claims that a token for programs must not have: who may use one that is bound to a key can't be seen here, and an order to end a login
 # is for the module alone.
 ABSENT = ("cnf", "events")
-# A proof of a login has it, and Dex's tokens for programs, which are such proofs.
-OF_LOGIN = "at_hash"
 # Parameters of a provider's answer (RFC 6749, 9207, OpenID Connect Session Management; others are of Google, Microsoft and Hydra),
 # and of the end of a session.
 ANSWERED = (
@@ -50,8 +48,6 @@ ANSWERED = (
 )
 # A GET that has a state and this.
 ANSWER_OF = r"(?:GET|HEAD)\?(?=(?:.*&)?state=)(?=(?:.*&)?{}=)"
-# In token_types: a proof of a login is good as a token for programs, too.
-ID_TOKEN = "id_token"
 # Of the 150 that Apache usually serves at a time, those from which on a limit for each address holds: else one that opens
 # connections and is silent keeps all others waiting.
 BUSY_CONNECTIONS = 75
@@ -211,7 +207,7 @@ def token_rules(backend: Item, provider: Item) -> list[str]:
     """What a bearer token must have besides the provider's word that it is good."""
     rules = [f'Require claim "aud~{exactly(backend["audience"])}"']
     local = provider["bearer"] == "local"
-    absent = (*ABSENT, *([OF_LOGIN] if local and ID_TOKEN not in provider["token_types"] else []))
+    absent = (*ABSENT, *([token_names.OF_LOGIN] if local and token_names.ID_TOKEN not in provider["token_types"] else []))
     for claim in absent:
         rules += block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"])
     rules += [f'Require claim "scope~{scope_word(scope)}"' for scope in backend["scopes"]]

@@ -16,6 +16,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes
 from ansible_collections.deephdc.accelerators.plugins.module_utils._oidc import metadata as oidc_metadata
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import conf as oidc_conf
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import presets as oidc_presets
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import token_names
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 # Names of hosts; neither wildcards nor addresses, because browsers and certificates need a name.
@@ -34,7 +35,6 @@ CLAIM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
 VALUE = re.compile(r"[A-Za-z0-9!#$%&'()*+,./:;<=>?@_`{|}~-]+")
 CREDENTIAL = re.compile(r"(Basic [A-Za-z0-9+/]+={0,2}|Bearer [A-Za-z0-9._~+/-]+=*)")
 SECRET = re.compile(r"[!#-\[\]-~]{8,}")
-TYPE = re.compile(r"[A-Za-z0-9+._-]+")
 SCOPE_WORD = re.compile(r"[!#-\[\]-~]+")
 
 ACCESS = ("browser", "bearer", "both")
@@ -62,7 +62,7 @@ PROVIDER_DEFAULTS: dict[str, t.Any] = {
     "introspection_interval": 60,
     "introspection_endpoint": "",
     "jwks_uri": "",
-    "token_types": ["at+jwt", "JWT", "none"],
+    "token_types": list(token_names.TYPES),
     "access_token_claims": [],
     "pkce": True,
     "ca_file": "",
@@ -210,7 +210,9 @@ def provider_errors(providers: t.Any, backends: t.Any) -> list[str]:
             if not CLAIM.fullmatch(whole[key]):
                 errors.append(f"{about}: {key} is {whole[key]!r}; the name of a claim has letters, digits and '_.:/-'.")
         errors += [
-            f"{about}: token_types has {word!r}, which is no type of tokens." for word in whole["token_types"] if not TYPE.fullmatch(word)
+            f"{about}: token_types has {word!r}, which is no type of tokens."
+            for word in whole["token_types"]
+            if not token_names.TYPE.fullmatch(word)
         ]
         if not whole["token_types"]:
             errors.append(f"{about}: token_types is empty, so no token is let in: leave it out, or name at+jwt.")

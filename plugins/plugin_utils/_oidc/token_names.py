@@ -8,7 +8,15 @@ Apache's rules read claims as variables, whose names have no case and few signs:
 
 from __future__ import annotations
 
+import re
+
 PATH = "/etc/apache2/deephdc/token_names.lua"
+# What a token's header may say, where a site says nothing else; "none" stands for a token that says nothing.
+TYPES = ("at+jwt", "JWT", "none")
+TYPE = re.compile(r"[A-Za-z0-9+._-]+")
+# A proof of a login has this claim, and so have Dex's tokens for programs, which are such proofs. They are let in where a provider's types
+# have the word.
+OF_LOGIN, ID_TOKEN = "at_hash", "id_token"
 
 SCRIPT = r"""-- Made by deephdc.accelerators: changes are lost with its next run.
 require 'apache2'

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown, text_of
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._oidc import token_names
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.settings import PREFIX, wrong
 
 VARIABLE = f"{PREFIX}identity_providers"
@@ -28,6 +29,7 @@ DEFAULTS: dict[str, t.Any] = {
     "groups_claim": "groups",
     "subject_claim": "sub",
     "name_claim": "preferred_username",
+    "token_types": list(token_names.TYPES),
     "ca": "",
     "jwks_uri": "",
     "metadata_url": "",
@@ -66,6 +68,7 @@ def providers(cloud: t.Mapping[str, t.Any]) -> list[Provider]:
             {
                 **one,
                 "audience": words(one["audience"]),
+                "token_types": words(one["token_types"]),
                 "groups": [{**entry, "roles": words(entry["roles"])} for entry in one["groups"]],
                 "metadata_url": one["metadata_url"] or issuer.rstrip("/") + "/.well-known/openid-configuration",
             }
@@ -131,6 +134,9 @@ def _provider_errors(where: str, given: t.Mapping[str, t.Any]) -> list[Finding]:
         value = given.get(key, DEFAULTS[key])
         if value is not None and not CLAIM.fullmatch(text_of(value)):
             mistakes.append(wrong(f"{where}: {key} is {shown(value)}", "write the name of a claim, such as " + DEFAULTS[key]))
+    types = words(given.get("token_types", DEFAULTS["token_types"]))
+    if not types or not all(token_names.TYPE.fullmatch(one) for one in types):
+        mistakes.append(wrong(f"{where}: token_types is {shown(given['token_types'])}", "write types of tokens, such as [at+jwt]"))
     ca = given.get("ca") or ""
     if ca and ("-----BEGIN CERTIFICATE-----" not in str(ca) or "PRIVATE KEY-----" in str(ca)):
         mistakes.append(

@@ -130,6 +130,7 @@ def rules(provider: Provider) -> list[str]:
     """What a token must have besides a good signature."""
     words = "close|keep-alive|te"
     groups = provider["groups_claim"]
+    absent = (*ABSENT, *([token_names.OF_LOGIN] if token_names.ID_TOKEN not in provider["token_types"] else []))
     return block(
         "RequireAll",
         [
@@ -140,7 +141,7 @@ def rules(provider: Provider) -> list[str]:
             _with_user(f"env('OIDC_CLAIM_iss') == '{provider['issuer']}'"),
             f'Require claim "aud~{exactly(provider["audience"])}"',
             *itertools.chain.from_iterable(
-                block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"]) for claim in ABSENT
+                block("RequireAll", ["Require all granted", f"Require not env OIDC_CLAIM_{claim}"]) for claim in absent
             ),
             # Without exp a token would be good for ever; text, true and whatever else is no whole number of seconds is taken as none.
             _with_user("env('OIDC_CLAIM_exp') =~ /^[0-9]{10,11}$/"),
@@ -149,8 +150,8 @@ def rules(provider: Provider) -> list[str]:
             *_absent_or_number("iat"),
             "Require openstack-token",
             # The rules above and the headers below read claims as variables, whose names have no case.
-            f"Require openstack-token-names iss exp nbf iat {groups} {provider['name_claim']} {' '.join(ABSENT)}",
-            "Require openstack-token-type at+jwt JWT none",
+            f"Require openstack-token-names iss exp nbf iat {groups} {provider['name_claim']} {' '.join(absent)}",
+            f"Require openstack-token-type {' '.join(provider['token_types'])}",
             f'Require claim "{groups}~{exactly(dict.fromkeys(entry["group"] for entry in provider["groups"]))}"',
             # A group whose name has the sign between groups would be read as two.
             f'Require not claim "{groups}~;"',
@@ -228,13 +229,7 @@ def plan(providers: t.Sequence[Provider]) -> dict[str, t.Any]:
         "front": entrance(providers),
         "files": files,
         # What a verifier is made of; the front adds Keystone's socket.
-        "providers": [
-            {
-                key: one[key]
-                for key in ("name", "issuer", "audience", "groups", "groups_claim", "subject_claim", "name_claim", "ca", "jwks_uri")
-            }
-            for one in providers
-        ],
+        "providers": [{key: value for key, value in one.items() if key != "metadata_url"} for one in providers],
     }
 
 

@@ -52,6 +52,8 @@ def test_what_is_needed_is_enough() -> None:
         (cloud(IAM, {**OTHER, "issuer": IAM["issuer"]}), "other has the issuer of iam: name an issuer once"),
         (changed(isuer="x"), "iam has the unknown key 'isuer' (did you mean issuer?)"),
         (changed(name="absent"), "an entry has the name None"),
+        (changed(token_types=[]), "iam: token_types is a list: write types of tokens"),
+        (changed(token_types=["JWT') || true"]), "iam: token_types is a list"),
         (changed(name="default"), "default has the name 'default'"),
         (changed(name="I AM"), "has the name 'I AM'"),
         (changed(name="../iam"), "has the name '../iam'"),
@@ -247,6 +249,9 @@ def test_a_verifier_asks_for_all_that_a_token_must_have() -> None:
         f'ProxyPass "{federation_front.path(OTHER)}" "unix:/run/deephdc-keystone/api.socket|http://localhost{federation_front.path(OTHER)}"'
         in other
     )
+    assert " Require not env OIDC_CLAIM_at_hash\n" in one and " Require openstack-token-type at+jwt JWT none\n" in one
+    dex = host_of(configuration({**IAM, "token_types": ["JWT", "id_token"]}), "127.0.0.1:15000")
+    assert "at_hash" not in dex and " Require openstack-token-type JWT id_token\n" in dex
     # Whatever the rules do not grant is closed.
     assert one.index('<Location "/">\n    Require all denied') < one.index("<LocationMatch")
 
