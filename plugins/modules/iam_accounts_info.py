@@ -48,7 +48,8 @@ groups:
 claimed:
   description:
     - Names that have rights or work on the host already, whether or not they have an account, each with the file that says so.
-    - They come from sudoers(5), subuid(5), subgid(5), crontab(5), sysusers.d(5), and from those who may linger.
+    - They come from sudoers(5), subuid(5), subgid(5), crontab(5), sysusers.d(5), from those who may linger, and from members of groups in
+      group(5) that have no account.
   type: str
   returned: always
   sample: "debian:/etc/sudoers.d/90-cloud-init-users\n"

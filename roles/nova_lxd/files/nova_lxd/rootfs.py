@@ -215,8 +215,7 @@ def members(unpacked: Unpacked, limit: int) -> Iterator[tuple[tarfile.TarFile, t
 
     :raises Refused: a member is too large, or it does not end as tarballs do: with two blocks of zeros, and zeros alone behind.
     """
-    # The types of tarfile leave out the list of members, and ask for more of a file than it uses: `type: ignore` below.
-    with tarfile.open(  # type: ignore[call-overload] # as above
+    with tarfile.open(  # type: ignore[call-overload] # because tarfile's types ask for more of a file than it uses
         fileobj=unpacked, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Member
     ) as archive:
         for member in archive:
