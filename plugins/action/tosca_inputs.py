@@ -1,8 +1,8 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse inputs of an orchestrator that Ansible would evaluate.
+"""Take an orchestrator's inputs as data.
 
-An action, because it sees variables before that.
+An action, because it sees variables before Ansible evaluates them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from __future__ import annotations
 import typing as t
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.texts import with_template
+from ansible.utils.unsafe_proxy import wrap_var
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import settings, texts
+
+ARGUMENTS = {
+    "prefixes": {"type": "list", "elements": "str", "required": True},
+    "settings": {"type": "str"},
+    "manager": {"type": "str", "choices": list(settings.ALLOWED)},
+}
 
 
 class ActionModule(ActionBase):
@@ -20,12 +27,29 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: t.Any = None, task_vars: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
         result: dict[str, t.Any] = super().run(tmp, task_vars)
-        _result, arguments = self.validate_argument_spec(argument_spec={"prefixes": {"type": "list", "elements": "str", "required": True}})
+        _result, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS, required_together=[["settings", "manager"]])
+        variables = task_vars or {}
+        register = self._task.register
+        if register and register in variables:
+            # With -e it would win over what this task returns.
+            return {**result, "failed": True, "msg": f"The orchestrator has a variable {register}, which only the collection may set."}
+        hostvars = variables.get("hostvars")
+        nodes = texts.Nodes(variables, lambda host: hostvars.raw_get(host) if hostvars else {}, variables.get("groups") or {})
         prefixes = tuple(arguments["prefixes"])
-        inputs = {name: value for name, value in (task_vars or {}).items() if str(name).startswith(prefixes)}
-        found = with_template(inputs)
-        if found:
-            marks = "'{{', '{%' or '{#'"
-            result["failed"] = True
-            result["msg"] = f"The orchestrator's input {found} has {marks} in it, which Ansible would evaluate: write it without that."
-        return result
+        try:
+            inputs = {
+                texts.plain(str(name)): texts.data(value, nodes, str(name))
+                for name, value in variables.items()
+                if str(name).startswith(prefixes)
+            }
+        except texts.Unknown as error:
+            return {**result, "failed": True, "msg": f"The orchestrator's input {error}."}
+        found: dict[str, t.Any] = {}
+        if arguments["settings"]:
+            given = inputs.get(arguments["settings"]) or ""
+            found, wrong = settings.parsed(given, arguments["manager"])
+            if wrong:
+                return {**result, "failed": True, "msg": f"The settings of the template {'; '.join(wrong)}."}
+            found = texts.data(found, nodes, arguments["settings"])
+        # Marked, or templates that use them would evaluate what is in them. Some are secrets, which -v must not show.
+        return {**result, **wrap_var(inputs), "settings": wrap_var(found), "_ansible_verbose_override": True}

@@ -8,11 +8,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: tosca_inputs
 version_added: 0.1.0
-short_description: Refuse inputs of an orchestrator that are templates
+short_description: Take an orchestrator's inputs as data
 author: deephdc.accelerators contributors (@deephdc)
 description:
-  - Fails if a variable has V({{), V({%) or V({#) in a text, before anything evaluates it.
-    What a user writes into a TOSCA template becomes such a variable, and would run on the orchestrator's machine.
+  - Returns the inputs of an orchestrator of TOSCA marked as data, before anything evaluates them.
+    What a user writes into a template becomes such a variable, and would run on the orchestrator's machine.
+  - Texts arrive as they are. Only the expressions that the Infrastructure Manager writes for addresses are replaced by these.
+  - Fails if a value is no data, if an address is not known, or if the settings of a template have something that they must not set.
   - Runs on the control node and needs no host.
 attributes:
   check_mode:
@@ -30,13 +32,28 @@ options:
     type: list
     elements: str
     required: true
+  settings:
+    description: Name of the input that has variables of the collection as a text in YAML. Needs O(manager).
+    type: str
+  manager:
+    description: Which variables the settings may hold.
+    type: str
+    choices: [slurm, kubernetes, mesos]
 """
 
 EXAMPLES = r"""
-- name: Refuse inputs of the orchestrator that Ansible would evaluate
+- name: Take the inputs of the orchestrator as data
   deephdc.accelerators.tosca_inputs:
     prefixes: [cluster_]
+    settings: cluster_settings
+    manager: slurm
+  register: given
 """
 
 RETURN = r"""
+settings:
+  description: The variables of the collection that the settings hold. Beside it each input is returned under its own name.
+  returned: success
+  type: dict
+  sample: {slurm_cluster_memory_reserve_mib: 2048}
 """

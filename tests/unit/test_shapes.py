@@ -32,7 +32,7 @@ ROLES = Path(__file__).resolve().parents[2] / "roles"
 MAPS = {
     # What artifacts in tosca/ give, for which their types have the keys.
     *("tosca_site_connection", "tosca_site_given_secrets", "tosca_site_groups", "tosca_site_secrets", "tosca_site_users"),
-    *("tosca_site_variables", "tosca_site_workers"),
+    *("tosca_site_settings", "tosca_site_variables", "tosca_site_workers"),
     *(
         "accelerator_allotment",
         "gpu_hold_not",

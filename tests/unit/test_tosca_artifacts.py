@@ -7,13 +7,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.texts import unsafe_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where this collection is found: beside other collections in a checkout, or where ansible-test has put it.
@@ -26,10 +26,16 @@ HOSTS = {
     "10.0.0.5_3": {"IM_NODE_HOSTNAME": "master-2", "IM_NODE_PRIVATE_IP": "10.0.0.5"},
     "10.0.0.6_4": {"IM_NODE_HOSTNAME": "lb-1", "IM_NODE_PRIVATE_IP": "10.0.0.6"},
 }
-SLURM = {"cluster_workers": [["10.0.0.3"], []], "cluster_users": [{"os_user_name": "ada"}], "cluster_settings": "", "cluster_drain": []}
+SLURM = {
+    "cluster_workers": [["10.0.0.3"], []],
+    "cluster_users": [{"os_user_name": "ada"}],
+    "cluster_settings": "",
+    "cluster_drain": [],
+    "tosca_site_members": {"users": ["ada"]},
+}
 WANTED = (
     "{{ {'playbooks': tosca_site_playbooks, 'secrets': tosca_site_secrets | default({}), 'given': tosca_site_given_secrets | default({}),"
-    " 'settings': tosca_site_settings | default(''), 'certificates': tosca_site_certificates | default(''),"
+    " 'settings': tosca_site_settings | default({}), 'certificates': tosca_site_certificates | default(''),"
     " 'variables': tosca_site_variables, 'elastic': tosca_site_elastic | default({}), 'collections': tosca_site_collections | default({}),"
     " 'inventory': hostvars | deephdc.accelerators.tosca_inventory(inventory_hostname, tosca_site_workers, tosca_site_groups)} | to_json }}"
 )
@@ -41,15 +47,17 @@ def handed(tmp_path):
 
     def run(artifact, inputs, hosts=None):
         hosts = hosts or HOSTS
-        play = yaml.safe_load((ROOT / f"tosca/artifacts/{artifact}.yml").read_text())[0]
-        task = next(task for task in play["tasks"] if "ansible.builtin.include_role" in task)
+        first, *tasks = tasks_of(artifact)
+        task = next(task for task in tasks if "ansible.builtin.include_role" in task)
         made = {
             "name": "Compute",
             "ansible.builtin.copy": {"content": WANTED, "dest": str(tmp_path / "out.json"), "mode": "0600"},
             "vars": task["vars"],
         }
         (tmp_path / "play.yml").write_text(
-            yaml.safe_dump([{"hosts": next(iter(hosts)), "connection": "local", "gather_facts": False, "vars": inputs, "tasks": [made]}])
+            yaml.safe_dump(
+                [{"hosts": next(iter(hosts)), "connection": "local", "gather_facts": False, "vars": inputs, "tasks": [first, made]}]
+            )
         )
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
         words = [f"{sys.prefix}/bin/ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
@@ -75,7 +83,7 @@ def test_slurm(handed):
     assert members(made) == {"slurm_controllers": front, "slurm_databases": front, "slurm_logins": front, "slurm_nodes": ["wn-1"]}
     variables = made["variables"]
     assert (
-        made["settings"] == "slurm_cluster_name: mine\n"
+        made["settings"] == {"slurm_cluster_name": "mine"}
         and variables["slurm_cluster_name"] == "cloud"
         and variables["slurm_cluster_partitions"] == [{"name": "a", "default": True}]
     )
@@ -252,13 +260,6 @@ def check(tmp_path, name, variables):
     return done.returncode, " ".join((done.stdout + done.stderr).split())
 
 
-@pytest.mark.parametrize(("settings", "code"), [("", 0), ("slurm_cluster_name: mine", 0), ("mine", 2), ("[mine]", 2)])
-def test_settings_that_are_no_variables_are_refused(tmp_path, settings, code):
-    found, said = check(tmp_path, "Check the settings of the template", {"tosca_site_settings": settings})
-    assert found == code, said
-    assert ("are no variables in YAML: write lines such as slurm_cluster_name: physics." in said) == (code != 0)
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -297,52 +298,162 @@ def play_of(artifact):
     return yaml.safe_load((ROOT / f"tosca/artifacts/{artifact}.yml").read_text())[0]
 
 
-def test_each_input_is_looked_at_before_anything_evaluates_it():
+def tasks_of(artifact):
+    """The task that takes the inputs, without what shows its failure, and those behind it."""
+    first, *rest = play_of(artifact)["tasks"]
+    return [first["block"][0], *rest]
+
+
+def test_each_input_is_taken_as_data_and_read_nowhere_else():
     found = list(operations(yaml.safe_load((ROOT / "tosca/types/deephdc.yaml").read_text())))
     assert {artifact for artifact, _inputs in found} == {path.stem for path in (ROOT / "tosca/artifacts").glob("*.yml")}
     for artifact, inputs in found:
         play = play_of(artifact)
         assert "vars" not in play
-        prefixes = tuple(play["tasks"][0]["deephdc.accelerators.tosca_inputs"]["prefixes"])
+        prefixes = tuple(tasks_of(artifact)[0]["deephdc.accelerators.tosca_inputs"]["prefixes"])
         assert all(name.startswith(prefixes) for name in inputs), artifact
+        rest = yaml.safe_dump(play["tasks"][1:], width=10**6)
+        assert re.findall(rf"(?<![\w.])(?:{'|'.join(inputs)})(?![\w'])", rest) == [], artifact
 
 
-@pytest.mark.parametrize("artifact", sorted(path.stem for path in (ROOT / "tosca/artifacts").glob("*.yml")))
-def test_an_input_that_is_a_template_never_runs(tmp_path, artifact):
-    """With all orchestrators' ways to give it: a variable of the run, of the host, of the play."""
-    prefix = play_of(artifact)["tasks"][0]["deephdc.accelerators.tosca_inputs"]["prefixes"][-1]
-    template = f"{{{{ lookup('pipe', 'touch {tmp_path}/ran') }}}}"
-    for number, where in enumerate(("run", "host", "play")):
-        variables = {f"{prefix}x": [{"key": f"ssh-ed25519 AAAA {template}"}]}
-        play = {**play_of(artifact), "vars": variables if where == "play" else {}}
-        hosts = {"all": {"hosts": {"front": {"ansible_connection": "local", **(variables if where == "host" else {})}}}}
-        for name, content in (("play.yml", [play]), ("hosts.yml", hosts), ("inputs.yml", variables if where == "run" else {"a": number})):
-            (tmp_path / name).write_text(yaml.safe_dump(content))
-        words = [f"{sys.prefix}/bin/ansible-playbook", "-i", "hosts.yml", "-e", "@inputs.yml", "play.yml"]
-        environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        said = " ".join((done.stdout + done.stderr).split())
-        assert done.returncode == 2 and f"The orchestrator's input {prefix}x.0.key has" in said, said
-        assert not (tmp_path / "ran").exists(), where
+# Whose evaluation would leave a file.
+HOSTILE = (
+    "{{{{ lookup('pipe', 'touch {}') }}}}",
+    "{{% set a = lookup('pipe', 'touch {}') %}}",
+    "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n[[ lookup('pipe', 'touch {}') ]]",
+    "#jinja2: block_start_string:'<<', block_end_string:'>>'\n<< set a = lookup('pipe', 'touch {}') >>",
+    '[\'{{{{ lookup("pipe", "touch {}") }}}}\']',
+    "plain {{# {} #}} text",
+)
+# Free texts of the inputs of each artifact that makes a site, beside what it needs.
+FREE = {
+    "slurm": {
+        **{name: value for name, value in SLURM.items() if name != "cluster_settings"},
+        "gateway_issuer": "https://iam.site.test",
+        "elastic_nodes": 1,
+        **{f"elastic_{name}": 1 for name in ("cpus", "memory", "gpus")},
+        **{f"elastic_{name}": None for name in ("access", "image", "flavor", "network", "gpu_type")},
+        "gateway_audience": None,
+        "gateway_accounts": [{"subject": None, "account": "ada"}],
+        "cluster_name": None,
+        "cluster_partitions": [{"name": None}],
+        "cluster_settings": "slurm_cluster_settings",
+    },
+    "kubernetes": {"cluster_workers": [["10.0.0.3"]], "cluster_version": None, "cluster_settings": "kubernetes_cluster_kubelet"},
+    "mesos": {
+        "cluster_workers": [["10.0.0.3"]],
+        "cluster_operator_secret": None,
+        "cluster_name": None,
+        "cluster_settings": "mesos_agent_attributes",
+    },
+    "deepaas": {
+        **{f"application_{name}": None for name in ("name", "user", "namespace", "image", "wall_clock")},
+        **{f"application_{name}": 1 for name in ("port", "gpus", "cpus", "memory")},
+        "application_command": ["run", None],
+        "application_manager": "kubernetes",
+        "application_workers": [["10.0.0.3"]],
+    },
+}
 
 
-def test_texts_of_users_are_no_templates_in_the_playbooks(tmp_path):
-    """As the role tosca_site hands them on."""
-    values = {"one": "{{ 7 * 7 }}", "two": ["{% set a = 1 %}x", {"three": "!unsafe {{ one }}"}], "four": "{# gone #}"}
-    play = [
-        {
-            "hosts": "all",
-            "gather_facts": False,
-            "tasks": [{"ansible.builtin.copy": {"content": "{{ [one, two, four, own] | to_json }}", "dest": "./out", "mode": "0600"}}],
-        }
-    ]
-    (tmp_path / "play.yml").write_text(yaml.safe_dump(play))
-    (tmp_path / "variables.yml").write_text(unsafe_yaml(values))
-    hosts = {"all": {"hosts": {"front": {"ansible_connection": "local", "own": "{{ 6 * 7 }}"}}}}
-    (tmp_path / "hosts.yml").write_text(unsafe_yaml(hosts))
-    words = [f"{sys.prefix}/bin/ansible-playbook", "-i", "hosts.yml", "-e", "@variables.yml", "play.yml"]
-    done = subprocess.run(
-        words, cwd=tmp_path, env={**os.environ, "ANSIBLE_PYTHON_INTERPRETER": sys.executable}, capture_output=True, text=True, check=False
-    )
+def filled(value, text):
+    """The inputs with a text in the place of each None."""
+    if isinstance(value, dict):
+        return {key: filled(one, text) for key, one in value.items()}
+    if isinstance(value, list):
+        return [filled(one, text) for one in value]
+    return text if value is None else value
+
+
+def texts_of(value):
+    if isinstance(value, dict):
+        return [text for one in value.items() for part in one for text in texts_of(part)]
+    return [text for one in value for text in texts_of(one)] if isinstance(value, list) else [value]
+
+
+@pytest.mark.parametrize("where", ["run", "host", "play"])
+@pytest.mark.parametrize("artifact", FREE)
+def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, where):
+    """With all orchestrators' ways to give them, and up to the variables of the playbooks."""
+    first, *tasks = tasks_of(artifact)
+    task = next(task for task in tasks if "ansible.builtin.include_role" in task)
+    block = yaml.safe_load((ROOT / "roles/tosca_site/tasks/run.yml").read_text())[0]["block"]
+    write = next(task for task in block if task["name"] == "Write the inventory and the variables")
+    text = "\n".join(one.format(tmp_path / "ran") for one in HOSTILE)
+    inputs = filled(FREE[artifact], text)
+    if "cluster_settings" in inputs:
+        inputs["cluster_settings"] = json.dumps({inputs["cluster_settings"]: {"Comment": text, text: text}})
+    write["vars"] = {**task["vars"], **write["vars"], "__tosca_site_folder": {"path": str(tmp_path)}, "__tosca_site_kept": {}}
+    write["vars"]["tosca_site_certificates"] = ""  # which no host has here
+    write["no_log"] = False
+    files = [str(ROOT / f"roles/tosca_site/{folder}/main.yml") for folder in ("defaults", "vars")]
+    play = {"hosts": next(iter(HOSTS)), "connection": "local", "gather_facts": False, "vars_files": files, "tasks": [first, write]}
+    play["vars"] = inputs if where == "play" else {}
+    hosts = {name: {**own, **(inputs if where == "host" else {})} for name, own in HOSTS.items()}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    (tmp_path / "inputs.yml").write_text(yaml.safe_dump(inputs if where == "run" else {"a": 1}))
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
+
+    def run(*words):
+        command = [f"{sys.prefix}/bin/ansible-playbook", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+
+    done = run("-vvv", "-i", "inventory.yml", "-e", "@inputs.yml", "play.yml")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((tmp_path / "out").read_text()) == [values["one"], values["two"], values["four"], "{{ 6 * 7 }}"]
+    assert not (tmp_path / "ran").exists()
+    # As the playbooks find them.
+    found = {"hosts": "all", "gather_facts": False, "connection": "local", "tasks": []}
+    names = list(task["vars"].get("tosca_site_variables", {})) if isinstance(task["vars"].get("tosca_site_variables"), dict) else []
+    names += {"slurm": ["slurm_cluster_settings", "slurm_cluster_partitions", "slurm_cluster_cloud_nodes", "slurm_gateway_accounts"]}.get(
+        artifact, []
+    )
+    names += {"kubernetes": ["kubernetes_cluster_kubelet", "kubernetes_cluster_version"], "mesos": ["mesos_agent_attributes"]}.get(
+        artifact, []
+    )
+    names += {"deepaas": ["deepaas_command", "deepaas_image", "deepaas_wall_clock"]}.get(artifact, [])
+    listed = ", ".join(names)
+    found["tasks"] = [
+        {"ansible.builtin.copy": {"content": f"{{{{ [{listed}] | to_json }}}}", "dest": str(tmp_path / "out"), "mode": "0600"}}
+    ]
+    found["run_once"] = True
+    (tmp_path / "second.yml").write_text(yaml.safe_dump([found]))
+    done = run("-i", "hosts.yml", "-e", "@variables.yml", "second.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert text in texts_of(json.loads((tmp_path / "out").read_text()))
+    assert {one for one in texts_of(json.loads((tmp_path / "out").read_text())) if "touch" in str(one)} == {text}
+
+
+def test_no_secret_of_the_inputs_is_shown(tmp_path):
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks_of("mesos")[:1]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (tmp_path / "inputs.yml").write_text(yaml.safe_dump({"cluster_operator_secret": "5ecret-of-the-template", "cluster_users": []}))
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS)}
+    words = [f"{sys.prefix}/bin/ansible-playbook", "-vvv", "-e", "@inputs.yml", "play.yml"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "5ecret-of-the-template" not in done.stdout + done.stderr, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"given": {"cluster_name": "x"}}, "The orchestrator has a variable given, which only the collection may set."),
+        (
+            {"cluster_settings": "ansible_connection: local"},
+            "The settings of the template have 'ansible_connection', which a template must not set",
+        ),
+        (
+            {"cluster_name": "{{ hostvars[groups['gone'][0]]['IM_NODE_PUBLIC_IP'] }}"},
+            "The orchestrator's input cluster_name: the deployment has no host",
+        ),
+    ],
+)
+def test_refusals_name_the_input(tmp_path, inputs, words):
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": play_of("slurm")["tasks"][:1]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    (tmp_path / "inputs.yml").write_text(yaml.safe_dump(inputs))
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS)}
+    words_of_run = [f"{sys.prefix}/bin/ansible-playbook", "-e", "@inputs.yml", "play.yml"]
+    done = subprocess.run(words_of_run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and words in " ".join((done.stdout + done.stderr).split()), done.stdout + done.stderr

@@ -127,7 +127,7 @@ def users(given: t.Any) -> list[dict[str, t.Any]]:
     :raises ValueError: a name or a key can't be one, or two get the same number.
     """
     found: dict[int, str] = {}
-    made = []
+    made: dict[str, dict[str, t.Any]] = {}
     for one in given or []:
         name = one.get("os_user_name") or ""
         why = unfit(name)
@@ -136,8 +136,10 @@ def users(given: t.Any) -> list[dict[str, t.Any]]:
         number = FIRST_ID + zlib.crc32(name.encode()) % IDS
         if found.setdefault(number, name) != name:
             raise ValueError(f"The users {found[number]} and {name} would get the same number. Give one of them another name.")
-        made.append({"name": name, "uid": number, "keys": _keys(name, one.get("os_user_ssh_public_key"))})
-    return list({one["name"]: one for one in made}.values())
+        its = made.setdefault(name, {"name": name, "uid": number, "keys": []})
+        # Who is there twice has the keys of both.
+        its["keys"] = list(dict.fromkeys([*its["keys"], *_keys(name, one.get("os_user_ssh_public_key"))]))
+    return list(made.values())
 
 
 def _keys(name: str, given: t.Any) -> list[str]:

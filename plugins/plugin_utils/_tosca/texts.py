@@ -9,48 +9,99 @@ import json
 import re
 import typing as t
 
-MARKS = ("{{", "{%", "{#")
-# What the Infrastructure Manager writes for get_attribute of an address, in which nothing but the names of groups is a template's.
-_NODE = r"hostvars\[groups\['[\w.-]+'\]\[\d+\]\]"
-_OF_NODE = rf"{_NODE}\['IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE|NET_\d+)_IP)'\]"
-ADDRESS = re.compile(
-    r"\{\{ (?:IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE)_IP) \}\}"
-    rf"|{_OF_NODE} \}}\}}"
-    rf"|{_OF_NODE} if 'IM_NODE_PUBLIC_IP' in {_NODE} else {_OF_NODE}\}}\}}"
-    r"|groups\['[\w.-]+'\]\|map\('extract', hostvars,'IM_NODE_(?:PUBLIC|PRIVATE)_IP'\)\|list if '[\w.-]+' in groups else \[\]\}\})",
-    re.ASCII,
+Hosts = t.Callable[[str], t.Mapping[str, t.Any]]
+# Inputs have some hundred parts. In YAML a few lines may stand for any number of them.
+MOST_PARTS = 100000
+
+# What the Infrastructure Manager writes for get_attribute of an address. Nothing but the names of groups is a template's.
+_VARIABLE = r"IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE|NET_\d+)_IP)"
+_NODE = r"hostvars\[groups\['([\w.-]+)'\]\[(\d+)\]\]"
+_OWN = re.compile(rf"\{{\{{ ({_VARIABLE}) \}}\}}", re.ASCII)
+_OF_NODE = re.compile(rf"\{{\{{ {_NODE}\['({_VARIABLE})'\] \}}\}}", re.ASCII)
+_PUBLIC_OR = re.compile(
+    rf"\{{\{{ {_NODE}\['({_VARIABLE})'\] if '(IM_NODE_PUBLIC_IP)' in {_NODE} else {_NODE}\['({_VARIABLE})'\]\}}\}}", re.ASCII
+)
+_OF_GROUP = re.compile(
+    rf"\{{\{{ groups\['([\w.-]+)'\]\|map\('extract', hostvars,'({_VARIABLE})'\)\|list if '\1' in groups else \[\]\}}\}}", re.ASCII
 )
 
 
-def with_template(values: t.Any, path: str = "") -> str:
-    """Return where in *values* the first text is that Ansible would evaluate.
+class Unknown(ValueError):
+    """An address that the orchestrator does not have, or a value that is no data."""
 
-    The answer is a path such as C(cluster_users.0.os_user_name), or an empty text if there is no template. Keys of mappings are looked at,
-    too. The expressions that the Infrastructure Manager itself writes for addresses are no findings.
+
+class Nodes:
+    """What the Infrastructure Manager knows of the hosts of a deployment."""
+
+    def __init__(self, own: t.Mapping[str, t.Any], hosts: Hosts, groups: t.Mapping[str, t.Sequence[str]]) -> None:
+        self.own, self.hosts, self.groups = own, hosts, groups
+
+    def of_node(self, group: str, number: str) -> t.Mapping[str, t.Any]:
+        members = self.groups.get(group) or []
+        if int(number) >= len(members):
+            raise Unknown(f"the deployment has no host {number} of {group}")
+        return self.hosts(members[int(number)])
+
+    @staticmethod
+    def address(node: t.Mapping[str, t.Any], variable: str) -> str:
+        if node.get(variable) in (None, ""):
+            raise Unknown(f"the orchestrator knows no {variable} of a host")
+        return str(node[variable])
+
+    def resolved(self, text: str) -> str | list[str]:
+        """Return a text with addresses in the place of the manager's expressions.
+
+        :raises Unknown: it does not know such an address.
+        """
+        whole = _OF_GROUP.fullmatch(text)
+        if whole:
+            return [self.address(self.hosts(host), whole[2]) for host in self.groups.get(whole[1]) or []]
+        text = _OWN.sub(lambda found: self.address(self.own, found[1]), text)
+        text = _PUBLIC_OR.sub(self._public_or, text)
+        return _OF_NODE.sub(lambda found: self.address(self.of_node(found[1], found[2]), found[3]), text)
+
+    def _public_or(self, found: t.Match[str]) -> str:
+        first, asked, other = found.group(1, 2, 3), found.group(5, 6, 4), found.group(7, 8, 9)
+        chosen = first if asked[2] in self.of_node(*asked[:2]) else other
+        return self.address(self.of_node(*chosen[:2]), chosen[2])
+
+
+def data(value: t.Any, nodes: Nodes, path: str = "") -> t.Any:
+    """Return a copy of an orchestrator's input that is plain data, with its addresses.
+
+    :param path: the input's name, for sentences.
+    :raises Unknown: a part is no data, such as a date, or there are too many parts. The sentence begins with the name of the part.
     """
-    if isinstance(values, t.Mapping):
-        for key, value in values.items():
-            below = f"{path}.{key}" if path else str(key)
-            if any(mark in str(key) for mark in MARKS):
-                return f"{path} (a name in it)"
-            found = with_template(value, below)
-            if found:
-                return found
-    elif isinstance(values, (list, tuple)):
-        for number, value in enumerate(values):
-            found = with_template(value, f"{path}.{number}")
-            if found:
-                return found
-    elif isinstance(values, (str, bytes)):
-        text = values if isinstance(values, str) else values.decode("utf-8", "replace")
-        return path if any(mark in text for mark in MARKS) and not ADDRESS.fullmatch(text) else ""
-    return ""
+    left = MOST_PARTS
+
+    def copy(value: t.Any, path: str) -> t.Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise Unknown(f"{path.partition('.')[0]} has more than {MOST_PARTS} parts")
+        if isinstance(value, t.Mapping):
+            return {plain(str(key)): copy(one, f"{path}.{key}") for key, one in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [copy(one, f"{path}.{number}") for number, one in enumerate(value)]
+        if isinstance(value, str):
+            try:
+                return nodes.resolved(plain(value))
+            except Unknown as error:
+                raise Unknown(f"{path}: {error}") from error
+        if value is None or isinstance(value, (bool, int, float)):
+            return json.loads(json.dumps(value))
+        raise Unknown(f"{path} is no text, number, list or dictionary but a {type(value).__name__}: write it in quotes")
+
+    return copy(value, path)
+
+
+def plain(text: str) -> str:
+    """A text without what Ansible knows of it, such as that it may be evaluated."""
+    return "".join(list(text))
 
 
 def unsafe_yaml(values: t.Any) -> str:
     """Return YAML for a file of variables whose texts Ansible never evaluates.
-
-    A text that could be a part of a template has C(!unsafe).
 
     :raises ValueError: there is something else than mappings, lists, texts, numbers, booleans and null.
     """
@@ -59,7 +110,7 @@ def unsafe_yaml(values: t.Any) -> str:
     if isinstance(values, (list, tuple)):
         return "[" + ", ".join(unsafe_yaml(value) for value in values) + "]"
     if isinstance(values, str):
-        return f"!unsafe {_text(values)}" if set(values) & set("{}%#") else _text(values)
+        return f"!unsafe {_text(values)}"
     if values is None or isinstance(values, (bool, int, float)):
         return json.dumps(values)
     raise ValueError(f"{type(values).__name__} can't be written as a variable.")

@@ -210,10 +210,24 @@ def test_secrets_are_in_no_file_but_roots_own(cluster: Cluster, xopera: XOpera) 
     assert kept == []
 
 
-def test_an_input_that_is_a_template_is_refused(cluster: Cluster) -> None:
-    wanted = {"worker_gpus": 1, "worker_gpu_model": "{{ lookup('pipe', 'touch /tmp/tosca-ran') }}"}
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ lookup('pipe', 'touch /tmp/tosca-ran') }}",
+        "#jinja2:variable_start_string:'[[',variable_end_string:']]'\n[[ lookup('pipe', 'touch /tmp/tosca-ran') ]]",
+    ],
+)
+def test_an_input_that_is_a_template_is_a_text(cluster: Cluster, text: str) -> None:
+    wanted = {"worker_gpus": 1, "worker_gpu_model": text}
     said = cluster.playbook("tosca/artifacts/worker.yml", "--limit", "gpuwn", variables=wanted, succeeds=False)
-    assert "The orchestrator's input worker_gpu_model has" in said and not Path("/tmp/tosca-ran").exists()
+    assert "has 0 GPUs" in said and "lookup('pipe', 'touch" in said and not Path("/tmp/tosca-ran").exists()
+
+
+def test_settings_that_reach_for_the_machine_of_the_orchestrator_are_refused(cluster: Cluster) -> None:
+    wanted = {"cluster_workers": [], "cluster_settings": "ansible_ssh_common_args: '-o ProxyCommand=\"touch /tmp/tosca-ran\"'"}
+    said = cluster.playbook("tosca/artifacts/slurm.yml", "--limit", "front", variables=wanted, succeeds=False)
+    assert "The settings of the template have 'ansible_ssh_common_args', which a template must not set" in said
+    assert not Path("/tmp/tosca-ran").exists()
 
 
 def test_undeploy_drains_the_workers_and_waits_for_their_jobs(cluster: Cluster, xopera: XOpera) -> None:

@@ -84,6 +84,12 @@ def test_a_users_number_stays_when_others_come_and_go():
     assert both[1] == alone and [one["name"] for one in both] == ["bob", "ada"]
 
 
+def test_a_user_who_is_there_twice_has_the_keys_of_both():
+    other = KEY[:-4] + "ABCD"
+    twice = [{"os_user_name": "ada", "os_user_ssh_public_key": key} for key in (KEY, f"{other}\n{KEY}")]
+    assert inventory.users(twice) == [{"name": "ada", "uid": 22152, "keys": [KEY, other]}]
+
+
 @pytest.mark.parametrize("name", ["root", "", "Ada", "a b", "../x", "1st", "nobody", "www-data", "backup", "munge", "systemd-x", None, 7])
 def test_what_is_no_users_name_is_refused(name):
     with pytest.raises(ValueError, match=r"os_user_name .* is (no login name|a name that belongs to the system)"):

@@ -1,11 +1,25 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
+"""Inputs of orchestrators are data."""
 
 from __future__ import annotations
+
+import datetime
 
 import pytest
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import texts
+
+HOSTS = {
+    "10.0.0.2_0": {"IM_NODE_PRIVATE_IP": "10.0.0.2", "IM_NODE_PUBLIC_IP": "192.0.2.2"},
+    "10.0.0.3_1": {"IM_NODE_PRIVATE_IP": "10.0.0.3", "IM_NODE_NET_0_IP": "10.1.0.3", "IM_NODE_VMID": "7"},
+}
+NODES = texts.Nodes(HOSTS["10.0.0.2_0"], HOSTS.__getitem__, {"front": ["10.0.0.2_0"], "lrms_wn": ["10.0.0.3_1"], "none": []})
+PUBLIC_OR = (
+    "{{{{ hostvars[groups['{0}'][0]]['IM_NODE_PUBLIC_IP'] if 'IM_NODE_PUBLIC_IP' in hostvars[groups['{0}'][0]] else "
+    "hostvars[groups['{0}'][0]]['IM_NODE_PRIVATE_IP']}}}}"
+)
+ALL_OF = "{{{{ groups['{0}']|map('extract', hostvars,'IM_NODE_PRIVATE_IP')|list if '{0}' in groups else []}}}}"
 
 
 class Unsafe(yaml.SafeLoader):
@@ -15,44 +29,65 @@ class Unsafe(yaml.SafeLoader):
 Unsafe.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
 
 
+# As IM 2.0's Tosca.py writes them.
 @pytest.mark.parametrize(
-    ("values", "where"),
+    ("text", "wanted"),
     [
-        ({"a": "plain", "b": ["x", {"c": 1, "d": None}]}, ""),
-        ({"a": "{ {", "b": "50 %"}, ""),
-        ({"worker_gpu_model": "{{ 7 * 7 }}"}, "worker_gpu_model"),
-        ({"a": [{"name": "x"}, {"name": "{% if x %}"}]}, "a.1.name"),
-        ({"a": {"{# b": 1}}, "a (a name in it)"),
-        ({"a": b"{{ b }}"}, "a"),
-        ({"a": ("x", "{{")}, "a.1"),
+        ("{{ IM_NODE_PRIVATE_IP }}", "10.0.0.2"),
+        ("{{ hostvars[groups['front'][0]]['IM_NODE_PUBLIC_IP'] }}", "192.0.2.2"),
+        ("{{ hostvars[groups['lrms_wn'][0]]['IM_NODE_NET_0_IP'] }}", "10.1.0.3"),
+        ("{{ hostvars[groups['lrms_wn'][0]]['IM_NODE_VMID'] }}", "7"),
+        (PUBLIC_OR.format("front"), "192.0.2.2"),
+        (PUBLIC_OR.format("lrms_wn"), "10.0.0.3"),
+        ("http://{{ hostvars[groups['front'][0]]['IM_NODE_PRIVATE_IP'] }}:8080/{{ IM_NODE_PUBLIC_IP }}", "http://10.0.0.2:8080/192.0.2.2"),
+        (ALL_OF.format("lrms_wn"), ["10.0.0.3"]),
+        (ALL_OF.format("none"), []),
+        (ALL_OF.format("gone"), []),
     ],
 )
-def test_where_a_template_is(values, where):
-    assert texts.with_template(values) == where
+def test_the_managers_own_expressions_become_addresses(text: str, wanted: object) -> None:
+    assert texts.data([text], NODES, "input") == [wanted]
 
 
 @pytest.mark.parametrize(
-    ("text", "passes"),
+    "text",
     [
-        # As IM 2.0's Tosca.py writes them.
-        ("{{ IM_NODE_PRIVATE_IP }}", True),
-        ("{{ hostvars[groups['lrms_server'][0]]['IM_NODE_PRIVATE_IP'] }}", True),
-        ("{{ hostvars[groups['pub_network'][0]]['IM_NODE_NET_0_IP'] }}", True),
-        ("{{ groups['lrms_wn']|map('extract', hostvars,'IM_NODE_PRIVATE_IP')|list if 'lrms_wn' in groups else []}}", True),
-        (
-            "{{ hostvars[groups['a'][0]]['IM_NODE_PUBLIC_IP'] if 'IM_NODE_PUBLIC_IP' in hostvars[groups['a'][0]] else "
-            "hostvars[groups['a'][0]]['IM_NODE_PRIVATE_IP']}}",
-            True,
-        ),
-        ("{{ hostvars[groups['a'~lookup('pipe','x')][0]]['IM_NODE_PRIVATE_IP'] }}", False),
-        ("{{ hostvars[groups['a'][0]]['ansible_password'] }}", False),
-        ("{{ IM_NODE_PRIVATE_IP }}{{ lookup('pipe', 'x') }}", False),
-        ("{{ IM_NODE_PRIVATE_IP }}\n{% x %}", False),
-        ("{{ IM_NODE_PRIVATE_IP | x }}", False),
+        "{{ 7 * 7 }}",
+        "#jinja2:variable_start_string:'[['\n[[ 7 ]]",
+        "{% set a = 1 %}{# b #}",
+        "{{ hostvars[groups['a'~lookup('pipe','x')][0]]['IM_NODE_PRIVATE_IP'] }}",
+        "{{ hostvars[groups['front'][0]]['ansible_password'] }}",
+        "{{ IM_NODE_PRIVATE_IP | x }}",
+        "[1, 2]",
+        "{'a': 1}",
+        "",
+        "é 😀 \x85 \u2028",
     ],
 )
-def test_the_managers_own_expressions_of_addresses_pass(text, passes):
-    assert (texts.with_template({"a": [text]}) == "") is passes
+def test_all_other_texts_arrive_as_they_are(text: str) -> None:
+    assert texts.data({text: [text]}, NODES, "input") == {text: [text]}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"a": [datetime.date(2026, 11, 30)]}, "input.a.0 is no text, number, list or dictionary but a date: write it in quotes"),
+        ({"a": "{{ hostvars[groups['front'][3]]['IM_NODE_PRIVATE_IP'] }}"}, "input.a: the deployment has no host 3 of front"),
+        ("{{ hostvars[groups['lrms_wn'][0]]['IM_NODE_PUBLIC_IP'] }}", "input: the orchestrator knows no IM_NODE_PUBLIC_IP of a host"),
+    ],
+)
+def test_what_is_not_known_has_its_name(value: object, words: str) -> None:
+    with pytest.raises(texts.Unknown) as refused:
+        texts.data(value, NODES, "input")
+    assert str(refused.value) == words
+
+
+def test_a_few_lines_that_stand_for_millions() -> None:
+    lines = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{name}: &{name} [{', '.join(f'*{before}' for _ in range(10))}]\n" for before, name in zip("abcdefg", "bcdefgh")
+    )
+    with pytest.raises(texts.Unknown, match="settings has more than"):
+        texts.data(yaml.safe_load(lines), NODES, "settings")
 
 
 def test_variables_come_back_as_they_were():
@@ -65,10 +100,6 @@ def test_variables_come_back_as_they_were():
         "empty": [],
     }
     assert yaml.load(texts.unsafe_yaml(values), Unsafe) == values
-
-
-def test_only_what_could_be_a_template_has_the_tag():
-    assert texts.unsafe_yaml({"a": "b", "c": "{ d"}) == '{"a": "b", "c": !unsafe "{ d"}'
 
 
 def test_what_is_no_variable_is_one_sentence():
