@@ -42,14 +42,20 @@ class ActionModule(ActionBase):
                 for name, value in variables.items()
                 if str(name).startswith(prefixes)
             }
+            given = inputs.get(arguments["settings"]) or ""
+            found = texts.data(self._settings(given), nodes, arguments["settings"])
         except texts.Unknown as error:
             return {**result, "failed": True, "msg": f"The orchestrator's input {error}."}
-        found: dict[str, t.Any] = {}
-        if arguments["settings"]:
-            given = inputs.get(arguments["settings"]) or ""
-            found, wrong = settings.parsed(given, arguments["manager"])
-            if wrong:
-                return {**result, "failed": True, "msg": f"The settings of the template {'; '.join(wrong)}."}
-            found = texts.data(found, nodes, arguments["settings"])
-        # Marked, or templates that use them would evaluate what is in them. Some are secrets, which -v must not show.
-        return {**result, **wrap_var(inputs), "settings": wrap_var(found), "_ansible_verbose_override": True}
+        except ValueError as error:
+            return {**result, "failed": True, "msg": f"The settings of the template {error}."}
+        wrong = list(settings.refused(found, settings.ALLOWED[arguments["manager"]])) if found else []
+        if wrong:
+            return {**result, "failed": True, "msg": f"The settings of the template {'; '.join(wrong)}."}
+        # Marked, or templates that use them would evaluate what is in them.
+        return {**result, **wrap_var(inputs), "settings": wrap_var(found)}
+
+    @staticmethod
+    def _settings(given: t.Any) -> dict[str, t.Any]:
+        if not isinstance(given, str):
+            raise ValueError("are no text with variables in YAML: write lines such as slurm_cluster_name: physics")
+        return settings.parsed(given)

@@ -31,7 +31,6 @@ SLURM = {
     "cluster_users": [{"os_user_name": "ada"}],
     "cluster_settings": "",
     "cluster_drain": [],
-    "tosca_site_members": {"users": ["ada"]},
 }
 WANTED = (
     "{{ {'playbooks': tosca_site_playbooks, 'secrets': tosca_site_secrets | default({}), 'given': tosca_site_given_secrets | default({}),"
@@ -87,7 +86,7 @@ def test_slurm(handed):
         and variables["slurm_cluster_name"] == "cloud"
         and variables["slurm_cluster_partitions"] == [{"name": "a", "default": True}]
     )
-    assert variables["slurm_cluster_policy"] == {"accounts": [{"name": "users", "users": ["ada"]}]}
+    assert "slurm_cluster_policy" not in variables, "the role makes it of the users and the settings"
     assert not [name for name in variables if name.startswith(("oidc_", "slurm_gateway", "slurm_elastic"))]
 
 
@@ -382,12 +381,21 @@ def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, w
     text = "\n".join(one.format(tmp_path / "ran") for one in HOSTILE)
     inputs = filled(FREE[artifact], text)
     if "cluster_settings" in inputs:
-        inputs["cluster_settings"] = json.dumps({inputs["cluster_settings"]: {"Comment": text, text: text}})
+        settings = {inputs["cluster_settings"]: {"Comment": text, text: text}}
+        if artifact == "slurm":
+            settings["slurm_cluster_policy"] = {"accounts": [{"name": "a", "description": text}]}
+        inputs["cluster_settings"] = json.dumps(settings)
     write["vars"] = {**task["vars"], **write["vars"], "__tosca_site_folder": {"path": str(tmp_path)}, "__tosca_site_kept": {}}
     write["vars"]["tosca_site_certificates"] = ""  # which no host has here
     write["no_log"] = False
     files = [str(ROOT / f"roles/tosca_site/{folder}/main.yml") for folder in ("defaults", "vars")]
-    play = {"hosts": next(iter(HOSTS)), "connection": "local", "gather_facts": False, "vars_files": files, "tasks": [first, write]}
+    tasks = [first, write]
+    if artifact == "slurm":
+        of_members = yaml.safe_load((ROOT / "roles/tosca_site/tasks/members.yml").read_text())
+        compute = next(task for task in of_members if task["name"] == "Compute who may submit jobs")
+        compute["vars"] = {**task["vars"], **compute["vars"], "__tosca_site_known": {}}
+        tasks = [first, compute, write]
+    play = {"hosts": next(iter(HOSTS)), "connection": "local", "gather_facts": False, "vars_files": files, "tasks": tasks}
     play["vars"] = inputs if where == "play" else {}
     hosts = {name: {**own, **(inputs if where == "host" else {})} for name, own in HOSTS.items()}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
@@ -405,9 +413,15 @@ def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, w
     # As the playbooks find them.
     found = {"hosts": "all", "gather_facts": False, "connection": "local", "tasks": []}
     names = list(task["vars"].get("tosca_site_variables", {})) if isinstance(task["vars"].get("tosca_site_variables"), dict) else []
-    names += {"slurm": ["slurm_cluster_settings", "slurm_cluster_partitions", "slurm_cluster_cloud_nodes", "slurm_gateway_accounts"]}.get(
-        artifact, []
-    )
+    names += {
+        "slurm": [
+            "slurm_cluster_settings",
+            "slurm_cluster_partitions",
+            "slurm_cluster_cloud_nodes",
+            "slurm_gateway_accounts",
+            "slurm_cluster_policy",
+        ]
+    }.get(artifact, [])
     names += {"kubernetes": ["kubernetes_cluster_kubelet", "kubernetes_cluster_version"], "mesos": ["mesos_agent_attributes"]}.get(
         artifact, []
     )

@@ -11,14 +11,15 @@ are left out, each with the reason.
 from __future__ import annotations
 
 import difflib
+import re
 import typing as t
 
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 
-# Any data; else the keys of a dictionary, or of each dictionary in a list.
+# Any data; else the keys of a dictionary, or of each dictionary in a list; else what a text is.
 ANY: t.Mapping[str, t.Any] = {}
-Allowed = t.Mapping[str, t.Any]
+Allowed = t.Union[t.Mapping[str, t.Any], t.Pattern[str]]
 
 
 def _any(*names: str) -> dict[str, Allowed]:
@@ -34,7 +35,9 @@ _BACKEND = _any(
     *("name", "host", "path", "preset", "upstreams", "access", "provider", "groups", "audience", "scopes", "methods", "user_header"),
     *("claims_headers", "websocket", "sse_paths", "timeout", "body_limit", "preserve_host"),
 )
-_SOURCE = _any("url", "path", "sha256", "package", "version")
+# Files of the machine that runs Ansible which its operator put there for templates.
+BUILDS = "/opt/builds"
+_SOURCE = {**_any("url", "sha256", "package", "version"), "path": re.compile(rf"{BUILDS}/[A-Za-z0-9][\w.+~-]*", re.ASCII)}
 
 ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
     "slurm": {
@@ -101,7 +104,6 @@ ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
             *("mesos_cluster_users", "mesos_cluster_ports", "mesos_cluster_offer_wait", "mesos_master_ready_seconds", "zookeeper_heap_mib"),
             *("zookeeper_former_snapshots",),
         ),
-        # A file of the control node goes to the hosts only where the template has its digest, which says that its author has it.
         "mesos_cluster_mesos_source": _SOURCE,
         "mesos_cluster_marathon_source": _SOURCE,
         "mesos_cluster_chronos_source": _SOURCE,
@@ -109,27 +111,35 @@ ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
 }
 
 
-def parsed(text: str, manager: str) -> tuple[dict[str, t.Any], list[str]]:
-    """Return the variables of a template's settings, and what is wrong with them.
+def parsed(text: str) -> dict[str, t.Any]:
+    """Return the variables of a template's settings.
 
     :param text: YAML.
-    :param manager: whose settings they are, a key of ALLOWED.
+    :raises ValueError: they are none. The sentence does not quote the text, which may have a secret.
     """
     try:
         given = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        return {}, [f"are no YAML: {' '.join(str(error).split())}"]
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ValueError("are no YAML" + (f": see line {mark.line + 1}" if mark else "")) from error
     if given is None:
-        return {}, []
+        return {}
     if not isinstance(given, t.Mapping):
-        return {}, ["are no variables in YAML: write lines such as slurm_cluster_name: physics"]
-    return dict(given), list(_refused(given, ALLOWED[manager], ""))
+        raise ValueError("are no variables in YAML: write lines such as slurm_cluster_name: physics")
+    return dict(given)
 
 
-def _refused(given: t.Any, allowed: Allowed, path: str) -> t.Iterator[str]:
-    if isinstance(given, (list, tuple)):
+def refused(given: t.Any, allowed: Allowed, path: str = "") -> t.Iterator[str]:
+    """Yield what settings have that a template must not set.
+
+    :param allowed: what they may have, such as ALLOWED["slurm"].
+    """
+    if isinstance(allowed, re.Pattern):
+        if not (isinstance(given, str) and allowed.fullmatch(given)):
+            yield f"have {shown(given)} as {path}: a template may name files in {BUILDS} alone, not in folders there"
+    elif isinstance(given, (list, tuple)):
         for number, one in enumerate(given):
-            yield from _refused(one, allowed, f"{path}.{number}")
+            yield from refused(one, allowed, f"{path}.{number}")
     elif isinstance(given, t.Mapping):
         for key, value in given.items():
             where = f"{path}.{key}" if path else str(key)
@@ -137,4 +147,4 @@ def _refused(given: t.Any, allowed: Allowed, path: str) -> t.Iterator[str]:
                 near = difflib.get_close_matches(str(key), allowed, n=1)
                 yield f"have {shown(where)}, which a template must not set" + (f" (did you mean {near[0]}?)" if near else "")
             elif allowed[key]:
-                yield from _refused(value, allowed[key], where)
+                yield from refused(value, allowed[key], where)

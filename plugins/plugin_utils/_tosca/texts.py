@@ -11,7 +11,7 @@ import typing as t
 
 Hosts = t.Callable[[str], t.Mapping[str, t.Any]]
 # Inputs have some hundred parts. In YAML a few lines may stand for any number of them.
-MOST_PARTS = 100000
+MOST_PARTS, MOST_LEVELS = 100000, 50
 
 # What the Infrastructure Manager writes for get_attribute of an address. Nothing but the names of groups is a template's.
 _VARIABLE = r"IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE|NET_\d+)_IP)"
@@ -70,19 +70,20 @@ def data(value: t.Any, nodes: Nodes, path: str = "") -> t.Any:
     """Return a copy of an orchestrator's input that is plain data, with its addresses.
 
     :param path: the input's name, for sentences.
-    :raises Unknown: a part is no data, such as a date, or there are too many parts. The sentence begins with the name of the part.
+    :raises Unknown: a part is no data, such as a date, or there are too many parts or levels. The sentence begins with its name.
     """
     left = MOST_PARTS
 
-    def copy(value: t.Any, path: str) -> t.Any:
+    def copy(value: t.Any, path: str, levels: int) -> t.Any:
         nonlocal left
         left -= 1
-        if left < 0:
-            raise Unknown(f"{path.partition('.')[0]} has more than {MOST_PARTS} parts")
+        if left < 0 or levels > MOST_LEVELS:
+            what = f"{MOST_PARTS} parts" if left < 0 else f"{MOST_LEVELS} levels"
+            raise Unknown(f"{path.partition('.')[0]} has more than {what}")
         if isinstance(value, t.Mapping):
-            return {plain(str(key)): copy(one, f"{path}.{key}") for key, one in value.items()}
+            return {plain(str(key)): copy(one, f"{path}.{key}", levels + 1) for key, one in value.items()}
         if isinstance(value, (list, tuple)):
-            return [copy(one, f"{path}.{number}") for number, one in enumerate(value)]
+            return [copy(one, f"{path}.{number}", levels + 1) for number, one in enumerate(value)]
         if isinstance(value, str):
             try:
                 return nodes.resolved(plain(value))
@@ -92,7 +93,7 @@ def data(value: t.Any, nodes: Nodes, path: str = "") -> t.Any:
             return json.loads(json.dumps(value))
         raise Unknown(f"{path} is no text, number, list or dictionary but a {type(value).__name__}: write it in quotes")
 
-    return copy(value, path)
+    return copy(value, path, 0)
 
 
 def plain(text: str) -> str:

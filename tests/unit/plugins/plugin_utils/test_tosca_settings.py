@@ -70,8 +70,8 @@ def test_no_key_of_a_front_names_a_file_of_the_machine_that_runs_ansible(variabl
     ],
 )
 def test_good_settings(text: str) -> None:
-    found, wrong = settings.parsed(text, "slurm")
-    assert wrong == [] and found == (yaml.safe_load(text) or {})
+    found = settings.parsed(text)
+    assert found == (yaml.safe_load(text) or {}) and list(settings.refused(found, settings.ALLOWED["slurm"])) == []
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,22 @@ def test_good_settings(text: str) -> None:
     [
         ("mine", "are no variables in YAML: write lines such as slurm_cluster_name: physics"),
         ("[mine]", "are no variables"),
-        ("a: [", "are no YAML"),
-        ("a: !!python/object/apply:os.system [x]", "are no YAML"),
+        ("a: 1\nslurm_database_storage_password: 'secret", "are no YAML: see line 2"),
+        ("a: !!python/object/apply:os.system [x]", "are no YAML: see line 1"),
+        ("a: secret\x00", "are no YAML"),
+        ("a: 2026-13-45", "are no YAML"),
+        ("[" * 5000, "are no YAML"),
+    ],
+)
+def test_what_is_no_settings(text: str, words: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        settings.parsed(text)
+    assert words in str(caught.value) and "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
         ("ansible_ssh_common_args: -o ProxyCommand=x", "have 'ansible_ssh_common_args', which a template must not set"),
         ("ansible_connection: local", "ansible_connection"),
         ("__slurm_node_reader: /etc/", "__slurm_node_reader"),
@@ -95,5 +109,31 @@ def test_good_settings(text: str) -> None:
     ],
 )
 def test_what_settings_must_not_hold(text: str, words: str) -> None:
-    _found, wrong = settings.parsed(text, "slurm")
-    assert words in "; ".join(wrong), wrong
+    assert words in "; ".join(settings.refused(settings.parsed(text), settings.ALLOWED["slurm"]))
+
+
+@pytest.mark.parametrize("path", ["/opt/builds/mesos-1.11.0.tar.gz", "/opt/builds/m_1~rc+2"])
+def test_builds_may_be_named(path: str) -> None:
+    assert list(settings.refused({"mesos_cluster_mesos_source": {"path": path}}, settings.ALLOWED["mesos"])) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/shadow",
+        "/opt/builds/../x",
+        "/opt/builds/..",
+        "/opt/builds",
+        "/opt/builds/a/b",
+        "/opt/builds/a\n",
+        "builds/a",
+        "",
+        None,
+        7,
+        ["/etc/x"],
+        {},
+    ],
+)
+def test_other_files_of_the_machine_that_runs_ansible_may_not(path: object) -> None:
+    (said,) = settings.refused({"mesos_cluster_mesos_source": {"path": path}}, settings.ALLOWED["mesos"])
+    assert "as mesos_cluster_mesos_source.path: a template may name files in /opt/builds alone" in said
