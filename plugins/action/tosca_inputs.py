@@ -11,13 +11,17 @@ import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.unsafe_proxy import wrap_var
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca import settings, texts
 
 ARGUMENTS = {
-    "prefixes": {"type": "list", "elements": "str", "required": True},
+    "inputs": {"type": "list", "elements": "str", "required": True},
+    "numbers": {"type": "list", "elements": "str", "default": []},
     "settings": {"type": "str"},
     "manager": {"type": "str", "choices": list(settings.ALLOWED)},
 }
+# The collection's own variables. An orchestrator's would win over them.
+OWN = ("__", "tosca_site_")
 
 
 class ActionModule(ActionBase):
@@ -29,19 +33,23 @@ class ActionModule(ActionBase):
         result: dict[str, t.Any] = super().run(tmp, task_vars)
         _result, arguments = self.validate_argument_spec(argument_spec=ARGUMENTS, required_together=[["settings", "manager"]])
         variables = task_vars or {}
-        register = self._task.register
-        if register and register in variables:
-            # With -e it would win over what this task returns.
-            return {**result, "failed": True, "msg": f"The orchestrator has a variable {register}, which only the collection may set."}
-        hostvars = variables.get("hostvars")
-        nodes = texts.Nodes(variables, lambda host: hostvars.raw_get(host) if hostvars else {}, variables.get("groups") or {})
-        prefixes = tuple(arguments["prefixes"])
-        try:
-            inputs = {
-                texts.plain(str(name)): texts.data(value, nodes, str(name))
-                for name, value in variables.items()
-                if str(name).startswith(prefixes)
+        # A text, and from ansible-core 2.21 on a dictionary with the names.
+        register = self._task.register or []
+        registered = {register} if isinstance(register, str) else set(register)
+        taken = sorted(str(name) for name in variables if name in registered or str(name).startswith(OWN))
+        if taken:
+            return {
+                **result,
+                "failed": True,
+                "msg": f"The orchestrator has a variable {shown(taken[0])}, which only the collection may set.",
             }
+        hosts = variables.get("hostvars") or {}
+        own = {host: hosts.raw_get(host) for host in hosts}
+        nodes = texts.Nodes(variables, own, variables.get("groups") or {})
+        try:
+            texts.check_names(own)
+            inputs = {name: texts.data(variables[name], nodes, name) for name in arguments["inputs"] if name in variables}
+            inputs.update({name: texts.number(inputs[name], name) for name in arguments["numbers"] if name in inputs})
             given = inputs.get(arguments["settings"]) or ""
             found = texts.data(self._settings(given), nodes, arguments["settings"])
         except texts.Unknown as error:

@@ -14,6 +14,7 @@ description:
   - Returns the inputs of an orchestrator of TOSCA marked as data, before anything evaluates them.
     What a user writes into a template becomes such a variable, and would run on the orchestrator's machine.
   - Texts arrive as they are. Only the expressions that the Infrastructure Manager writes for addresses are replaced by these.
+  - Fails if the orchestrator has variables that belong to the collection, such as those that begin with C(tosca_site_).
   - Fails if a value is no data, if an address is not known, or if the settings of a template have something that they must not set.
   - Runs on the control node and needs no host.
 attributes:
@@ -27,11 +28,16 @@ attributes:
     description: Runs on the control node alone.
     support: full
 options:
-  prefixes:
-    description: Begins of the names of the inputs.
+  inputs:
+    description: Names of the inputs. Those that the orchestrator does not give are not returned.
     type: list
     elements: str
     required: true
+  numbers:
+    description: Names of inputs that are whole numbers, 0 or more. Others are refused; an empty one is 0.
+    type: list
+    elements: str
+    default: []
   settings:
     description: Name of the input that has variables of the collection as a text in YAML. Needs O(manager).
     type: str
@@ -44,7 +50,7 @@ options:
 EXAMPLES = r"""
 - name: Take the inputs of the orchestrator as data
   deephdc.accelerators.tosca_inputs:
-    prefixes: [cluster_]
+    inputs: [cluster_name, cluster_settings]
     settings: cluster_settings
     manager: slurm
   register: given

@@ -44,7 +44,7 @@ WANTED = (
 def handed(tmp_path):
     """A function: an artifact's name and its inputs to what it hands over."""
 
-    def run(artifact, inputs, hosts=None):
+    def run(artifact, inputs, hosts=None, between=()):
         hosts = hosts or HOSTS
         first, *tasks = tasks_of(artifact)
         task = next(task for task in tasks if "ansible.builtin.include_role" in task)
@@ -55,7 +55,15 @@ def handed(tmp_path):
         }
         (tmp_path / "play.yml").write_text(
             yaml.safe_dump(
-                [{"hosts": next(iter(hosts)), "connection": "local", "gather_facts": False, "vars": inputs, "tasks": [first, made]}]
+                [
+                    {
+                        "hosts": next(iter(hosts)),
+                        "connection": "local",
+                        "gather_facts": False,
+                        "vars": inputs,
+                        "tasks": [first, *between, made],
+                    }
+                ]
             )
         )
         (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
@@ -96,14 +104,18 @@ def test_workers_to_drain_are_drained_last(handed):
     assert made["variables"]["slurm_drain_nodes"] == ["wn-1"] and int(made["variables"]["slurm_drain_wait"]) == 60  # text with 2.16
 
 
+def reasons(*lines):
+    return [{"ansible.builtin.set_fact": {"__artifact_reasons": {"stdout_lines": list(lines)}}}]
+
+
 def test_workers_that_are_drained_no_more_are_resumed(handed):
-    drained = {"cluster_reasons": {"stdout_lines": ["new fan", "leaves the deployment"]}}
-    made = handed("slurm", {**SLURM, **drained, "cluster_workers": [["10.0.0.3"], ["10.0.0.6"]], "cluster_drain": ["lb-1"]})
+    drained = reasons("new fan", "leaves the deployment")
+    made = handed("slurm", {**SLURM, "cluster_workers": [["10.0.0.3"], ["10.0.0.6"]], "cluster_drain": ["lb-1"]}, between=drained)
     assert made["playbooks"] == ["slurm", "slurm_drain", "slurm_resume"]
     assert made["variables"]["slurm_resume_nodes"] == ["wn-1"] and made["variables"]["slurm_resume_reason"] == "leaves the deployment"
-    assert handed("slurm", {**SLURM, **drained, "cluster_drain": ["wn-1"]})["playbooks"] == ["slurm", "slurm_drain"]
+    assert handed("slurm", {**SLURM, "cluster_drain": ["wn-1"]}, between=drained)["playbooks"] == ["slurm", "slurm_drain"]
     # Not those that a person drained.
-    assert handed("slurm", {**SLURM, "cluster_reasons": {"stdout_lines": ["new fan"]}})["playbooks"] == ["slurm"]
+    assert handed("slurm", SLURM, between=reasons("new fan"))["playbooks"] == ["slurm"]
 
 
 @pytest.mark.parametrize(
@@ -309,10 +321,24 @@ def test_each_input_is_taken_as_data_and_read_nowhere_else():
     for artifact, inputs in found:
         play = play_of(artifact)
         assert "vars" not in play
-        prefixes = tuple(tasks_of(artifact)[0]["deephdc.accelerators.tosca_inputs"]["prefixes"])
-        assert all(name.startswith(prefixes) for name in inputs), artifact
-        rest = yaml.safe_dump(play["tasks"][1:], width=10**6)
+        asked = tasks_of(artifact)[0]["deephdc.accelerators.tosca_inputs"]
+        assert set(inputs) <= set(asked["inputs"]) and set(asked.get("numbers", [])) <= set(asked["inputs"]), artifact
+        rest = yaml.safe_dump([play["tasks"][0]["block"][1:], play["tasks"][1:]], width=10**6)
         assert re.findall(rf"(?<![\w.])(?:{'|'.join(inputs)})(?![\w'])", rest) == [], artifact
+
+
+def names_set_in(part):
+    """The variables that tasks set or register."""
+    if isinstance(part, dict):
+        own = {*part.get("vars", {}), *([part["register"]] if "register" in part else [])}
+        return own.union(*(names_set_in(value) for value in part.values()))
+    return set().union(*(names_set_in(value) for value in part)) if isinstance(part, list) else set()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tosca/artifacts").glob("*.yml")), ids=lambda path: path.stem)
+def test_an_artifacts_own_variables_are_those_that_no_orchestrator_may_set(path):
+    own = names_set_in(yaml.safe_load(path.read_text(encoding="utf-8")))
+    assert [name for name in own if name != "given" and not name.startswith(("__artifact_", "tosca_site_"))] == []
 
 
 # Whose evaluation would leave a file.
@@ -385,17 +411,18 @@ def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, w
         if artifact == "slurm":
             settings["slurm_cluster_policy"] = {"accounts": [{"name": "a", "description": text}]}
         inputs["cluster_settings"] = json.dumps(settings)
-    write["vars"] = {**task["vars"], **write["vars"], "__tosca_site_folder": {"path": str(tmp_path)}, "__tosca_site_kept": {}}
+    files = [ROOT / f"roles/tosca_site/{folder}/main.yml" for folder in ("defaults", "vars")]
+    of_role = {name: value for file in files for name, value in yaml.safe_load(file.read_text()).items()}
+    write["vars"] = {**of_role, **task["vars"], **write["vars"], "__tosca_site_folder": {"path": str(tmp_path)}, "__tosca_site_kept": {}}
     write["vars"]["tosca_site_certificates"] = ""  # which no host has here
     write["no_log"] = False
-    files = [str(ROOT / f"roles/tosca_site/{folder}/main.yml") for folder in ("defaults", "vars")]
     tasks = [first, write]
-    if artifact == "slurm":
+    if artifact != "deepaas":
         of_members = yaml.safe_load((ROOT / "roles/tosca_site/tasks/members.yml").read_text())
-        compute = next(task for task in of_members if task["name"] == "Compute who may submit jobs")
-        compute["vars"] = {**task["vars"], **compute["vars"], "__tosca_site_known": {}}
+        compute = next(task for task in of_members if task["name"] == "Compute who is a user of the deployment and who was")
+        compute["vars"] = {**of_role, **task["vars"], **compute["vars"], "__tosca_site_known": {}}
         tasks = [first, compute, write]
-    play = {"hosts": next(iter(HOSTS)), "connection": "local", "gather_facts": False, "vars_files": files, "tasks": tasks}
+    play = {"hosts": next(iter(HOSTS)), "connection": "local", "gather_facts": False, "tasks": tasks}
     play["vars"] = inputs if where == "play" else {}
     hosts = {name: {**own, **(inputs if where == "host" else {})} for name, own in HOSTS.items()}
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
@@ -452,11 +479,15 @@ def test_no_secret_of_the_inputs_is_shown(tmp_path):
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ({"given": {"cluster_name": "x"}}, "The orchestrator has a variable given, which only the collection may set."),
+        *(
+            ({name: {"cluster_name": "x"}}, f"The orchestrator has a variable '{name}', which only the collection may set.")
+            for name in ("given", "__artifact_base", "tosca_site_connection", "__tosca_site_members")
+        ),
         (
             {"cluster_settings": "ansible_connection: local"},
             "The settings of the template have 'ansible_connection', which a template must not set",
         ),
+        ({"elastic_gpus": "two"}, "The orchestrator's input elastic_gpus is 'two': write a whole number, 0 or more."),
         (
             {"cluster_name": "{{ hostvars[groups['gone'][0]]['IM_NODE_PUBLIC_IP'] }}"},
             "The orchestrator's input cluster_name: the deployment has no host",

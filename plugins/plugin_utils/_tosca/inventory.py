@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 import typing as t
-import zlib
 
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.names import unfit
-from ansible_collections.deephdc.accelerators.plugins.module_utils._iam.scim import ssh_key
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 
 FRONT, WORKERS = "front", "workers"
@@ -26,8 +24,6 @@ CONNECTION = (
 )
 ADDRESS = re.compile(r"[0-9a-fA-F:.]{3,45}|[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-# Numbers of users that no distribution gives out by itself.
-FIRST_ID, IDS = 20000, 40000
 
 
 def flat(given: t.Any) -> list[str]:
@@ -48,6 +44,21 @@ def _addresses(own: t.Mapping[str, t.Any]) -> set[str]:
 def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
     name = str(own.get("IM_NODE_HOSTNAME") or "").lower()
     return name if NAME.fullmatch(name) else "wn-" + re.sub("[^a-z0-9]+", "-", address.lower())
+
+
+def _is_here(address: str) -> bool:
+    """Return whether an address is of the machine itself or of its link, in any of the forms that C(inet_aton) takes."""
+    if re.fullmatch(r"(.*\.)?localhost(\.localdomain)?\.?|ip6-(localhost|loopback)", address, re.IGNORECASE):
+        return True
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        try:
+            found = ipaddress.ip_address(socket.inet_aton(address))
+        except OSError:
+            return False
+    found = getattr(found, "ipv4_mapped", None) or found
+    return found.is_loopback or found.is_unspecified or found.is_link_local or found.is_multicast
 
 
 def _address(variable: str, address: t.Any) -> dict[str, str]:
@@ -86,12 +97,17 @@ def inventory(
     strange = [one for addresses in pools.values() for one in addresses if not ADDRESS.fullmatch(one)]
     if strange:
         raise ValueError(f"The address {shown(strange[0])} of a worker is no address. See the attribute that wn_ips of the template reads.")
+    known = {address: own for own in hostvars.values() for address in _addresses(own)}
+    here = [one for one in flat(list(pools.values())) if one not in known and _is_here(one)]
+    if here:
+        raise ValueError(
+            f"The address {here[0]} of a worker is the machine on which the orchestrator runs Ansible. Write one of another host."
+        )
     wanted = {group: flat(who) for group, who in groups.items()}
     possible = [FRONT, *pools]
     unknown = sorted({who for names in wanted.values() for who in names} - set(possible))
     if unknown:
         raise ValueError(f"tosca_site_groups gives a group to {shown(unknown[0])}. Write {', '.join(possible[:-1])} or {possible[-1]}.")
-    known = {address: own for own in hostvars.values() for address in _addresses(own)}
     defaults = dict(connection or {})
     own = hostvars[front]
     name = str(own.get("IM_NODE_HOSTNAME") or "").lower()
@@ -116,50 +132,3 @@ def inventory(
             "children": {group: {"hosts": {host: {} for who in names for host in members[who]}} for group, names in sorted(wanted.items())},
         }
     }
-
-
-def users(given: t.Any) -> list[dict[str, t.Any]]:
-    """Return the users of a cluster, each with C(name), C(uid) and C(keys).
-
-    They are made of a list of tosca.datatypes.indigo.User. A user has the same number on each host. The number is made of the name, so
-    that it stays when others come and go.
-
-    :raises ValueError: a name or a key can't be one, or two get the same number.
-    """
-    found: dict[int, str] = {}
-    made: dict[str, dict[str, t.Any]] = {}
-    for one in given or []:
-        name = one.get("os_user_name") or ""
-        why = unfit(name)
-        if why:
-            raise ValueError(f"os_user_name {shown(name)} {why}. Choose another one.")
-        number = FIRST_ID + zlib.crc32(name.encode()) % IDS
-        if found.setdefault(number, name) != name:
-            raise ValueError(f"The users {found[number]} and {name} would get the same number. Give one of them another name.")
-        its = made.setdefault(name, {"name": name, "uid": number, "keys": []})
-        # Who is there twice has the keys of both.
-        its["keys"] = list(dict.fromkeys([*its["keys"], *_keys(name, one.get("os_user_ssh_public_key"))]))
-    return list(made.values())
-
-
-def _keys(name: str, given: t.Any) -> list[str]:
-    """Return the keys in a text as type and base64.
-
-    What else stands there, such as a comment, goes no further.
-    """
-    lines = [line for line in str(given or "").splitlines() if line.strip()]
-    keys = [ssh_key(line) for line in lines]
-    if not all(keys):
-        raise ValueError(f"os_user_ssh_public_key of {name} is no public key: write its type and its base64, as in a file .pub.")
-    return keys
-
-
-def accounts(wanted: t.Iterable[t.Mapping[str, t.Any]], known: t.Iterable[str]) -> list[dict[str, t.Any]]:
-    """Return the accounts of a host, as the module iam_accounts takes them.
-
-    :param wanted: what *users* returns.
-    :param known: names of those whom the host has of the deployment; who is not wanted any more is disabled.
-    """
-    active = [{**one, "active": True} for one in wanted]
-    gone = sorted(set(known) - {str(one["name"]) for one in active})
-    return active + [{"name": one["name"], "uid": one["uid"], "active": False} for one in users([{"os_user_name": name} for name in gone])]

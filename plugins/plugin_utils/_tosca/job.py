@@ -21,7 +21,6 @@ IMAGE = re.compile(r"([^:@\s]+(:[^:/@\s]+)?)?")
 CLOCK = re.compile(r"([0-9]+:[0-5][0-9]:[0-5][0-9])?")
 # Each becomes one line of the job's script that SLURM reads.
 LINES = ("note", "directory", "stdin", "stdout", "stderr", "std_outerr", "queue")
-NUMBERS = ("total_cores", "total_nodes", "cores_per_node", "memory_per_node", "memory_per_core", "gpus")
 CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -43,9 +42,6 @@ def job_errors(job: t.Mapping[str, t.Any]) -> list[str]:
     for key, text in texts.items():
         if CONTROL.search(str(text or "")):
             found.append(f"{key} has a line break or another control character, which would end its line in the job's script: take it out.")
-    for key in NUMBERS:
-        if not re.fullmatch(r"[0-9]{1,9}", str(given.get(key) or 0)):
-            found.append(f"{key} is {shown(given[key])}: write a number, 0 or more.")
     for name in given.get("environment") or {}:
         if not VARIABLE.fullmatch(str(name)):
             found.append(f"environment has {shown(name)}, which is no name of a variable: write letters, digits and _.")

@@ -42,7 +42,7 @@ _SOURCE = {**_any("url", "sha256", "package", "version"), "path": re.compile(rf"
 ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
     "slurm": {
         **_any(
-            *("munge_verify_with", "slurm_cluster_name", "slurm_cluster_partitions", "slurm_cluster_policy", "slurm_cluster_policy_purge"),
+            *("slurm_cluster_name", "slurm_cluster_partitions", "slurm_cluster_policy", "slurm_cluster_policy_purge"),
             *("slurm_cluster_cloud_nodes", "slurm_cluster_settings", "slurm_cluster_cgroup_settings", "slurm_cluster_node_settings"),
             *("slurm_cluster_node_ssh", "slurm_cluster_node_ssh_groups", "slurm_cluster_memory_reserve_mib", "slurm_cluster_required_gpus"),
             *(
@@ -56,7 +56,7 @@ ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
             *("slurm_database_settings", "slurm_database_storage_host", "slurm_database_storage_user", "slurm_database_storage_password"),
             *("slurm_database_storage_ca", "slurm_elastic_hook_seconds", "slurm_elastic_retry_seconds", "slurm_gateway_accounts"),
             *("slurm_gateway_submissions_per_minute", "slurm_login_packages", "slurm_packages_suite", "slurm_packages_uri"),
-            *("slurm_packages_check_valid_until", "slurm_packages_release", "slurm_drain_wait", "slurm_resume_wait"),
+            *("slurm_packages_check_valid_until", "slurm_drain_wait", "slurm_resume_wait"),
             *("gpu_access_devices", "gpu_access_services"),
             *("oidc_proxy_server_name", "oidc_proxy_certificate", "oidc_proxy_certificate_key", "oidc_proxy_own_ca"),
             *("oidc_proxy_acme_command", "oidc_proxy_certificate_days", "oidc_proxy_port", "oidc_proxy_http_port"),
@@ -69,7 +69,7 @@ ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
     },
     "kubernetes": _any(
         *("containerd_package_names", "containerd_sandbox_image", "containerd_network_plugins", "containerd_restrict_oom_score_adj"),
-        *("containerd_archives", "gpu_guard_closed", "gpu_guard_open", "kubernetes_cluster_name", "kubernetes_cluster_version"),
+        *("containerd_archives", "kubernetes_cluster_name", "kubernetes_cluster_version"),
         *("kubernetes_cluster_endpoint", "kubernetes_cluster_balancer_port", "kubernetes_cluster_pod_network"),
         *("kubernetes_cluster_service_network", "kubernetes_cluster_node_prefix", "kubernetes_cluster_network"),
         *("kubernetes_cluster_network_manifests", "kubernetes_cluster_gpus", "kubernetes_cluster_device_plugin_image"),
@@ -84,14 +84,14 @@ ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
         *("kubernetes_cluster_queue_image", "kubernetes_cluster_queue_frameworks", "kubernetes_cluster_queue_uncounted"),
         *("kubernetes_cluster_queue_settings", "kubernetes_cluster_issuers", "kubernetes_cluster_roles", "kubernetes_cluster_bindings"),
         *("kubernetes_cluster_user_token", "kubernetes_control_plane_packages", "kubernetes_control_plane_patience"),
-        *("kubernetes_control_plane_certificate_days", "kubernetes_node_device_root", "kubernetes_packages_version"),
-        *("kubernetes_packages_repository", "kubernetes_packages_names", "kubernetes_packages_only"),
+        *("kubernetes_control_plane_certificate_days", "kubernetes_node_device_root"),
+        *("kubernetes_packages_repository", "kubernetes_packages_only"),
     ),
     "mesos": {
         **_any(
             *("chronos_java_packages", "chronos_java_home", "chronos_heap_mib", "chronos_gpu", "chronos_disable_after_failures"),
             *("chronos_ready_seconds", "marathon_java_packages", "marathon_java_home", "marathon_heap_mib", "marathon_ready_seconds"),
-            *("marathon_lb_marathon_port", "marathon_lb_marathon_tls", "marathon_lb_ca", "marathon_lb_groups", "marathon_lb_first_port"),
+            *("marathon_lb_groups", "marathon_lb_first_port"),
             *("marathon_lb_last_port", "marathon_lb_ports", "marathon_lb_address", "marathon_lb_http_port", "marathon_lb_https_port"),
             *("marathon_lb_stats_port", "marathon_lb_trusted_proxies", "marathon_lb_front_headers", "marathon_lb_networks"),
             *("marathon_lb_health", "marathon_lb_connections", "marathon_lb_timeout", "marathon_lb_drain_seconds"),

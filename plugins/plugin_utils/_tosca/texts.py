@@ -9,13 +9,15 @@ import json
 import re
 import typing as t
 
-Hosts = t.Callable[[str], t.Mapping[str, t.Any]]
-# Inputs have some hundred parts. In YAML a few lines may stand for any number of them.
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
+
+Hosts = t.Mapping[str, t.Mapping[str, t.Any]]
+# Inputs have some hundred parts, a long text counts as several. In YAML a few lines may stand for any number of them.
 MOST_PARTS, MOST_LEVELS = 100000, 50
 
 # What the Infrastructure Manager writes for get_attribute of an address. Nothing but the names of groups is a template's.
 _VARIABLE = r"IM_NODE_(?:VMID|(?:PUBLIC|PRIVATE|NET_\d+)_IP)"
-_NODE = r"hostvars\[groups\['([\w.-]+)'\]\[(\d+)\]\]"
+_NODE = r"hostvars\[groups\['([\w.-]+)'\]\[(\d{1,6})\]\]"
 _OWN = re.compile(rf"\{{\{{ ({_VARIABLE}) \}}\}}", re.ASCII)
 _OF_NODE = re.compile(rf"\{{\{{ {_NODE}\['({_VARIABLE})'\] \}}\}}", re.ASCII)
 _PUBLIC_OR = re.compile(
@@ -27,7 +29,7 @@ _OF_GROUP = re.compile(
 
 
 class Unknown(ValueError):
-    """An address that the orchestrator does not have, or a value that is no data."""
+    """An address that the orchestrator does not have, or a value that is none of what it should be."""
 
 
 class Nodes:
@@ -40,7 +42,7 @@ class Nodes:
         members = self.groups.get(group) or []
         if int(number) >= len(members):
             raise Unknown(f"the deployment has no host {number} of {group}")
-        return self.hosts(members[int(number)])
+        return self.hosts.get(members[int(number)], {})
 
     @staticmethod
     def address(node: t.Mapping[str, t.Any], variable: str) -> str:
@@ -55,7 +57,7 @@ class Nodes:
         """
         whole = _OF_GROUP.fullmatch(text)
         if whole:
-            return [self.address(self.hosts(host), whole[2]) for host in self.groups.get(whole[1]) or []]
+            return [self.address(self.hosts.get(host, {}), whole[2]) for host in self.groups.get(whole[1]) or []]
         text = _OWN.sub(lambda found: self.address(self.own, found[1]), text)
         text = _PUBLIC_OR.sub(self._public_or, text)
         return _OF_NODE.sub(lambda found: self.address(self.of_node(found[1], found[2]), found[3]), text)
@@ -76,7 +78,7 @@ def data(value: t.Any, nodes: Nodes, path: str = "") -> t.Any:
 
     def copy(value: t.Any, path: str, levels: int) -> t.Any:
         nonlocal left
-        left -= 1
+        left -= 1 + (len(value) // 100 if isinstance(value, str) else 0)
         if left < 0 or levels > MOST_LEVELS:
             what = f"{MOST_PARTS} parts" if left < 0 else f"{MOST_LEVELS} levels"
             raise Unknown(f"{path.partition('.')[0]} has more than {what}")
@@ -96,6 +98,29 @@ def data(value: t.Any, nodes: Nodes, path: str = "") -> t.Any:
     return copy(value, path, 0)
 
 
+def number(value: t.Any, path: str) -> int:
+    """Return an input that is a whole number, 0 or more; nothing is 0.
+
+    :raises Unknown: it is none.
+    """
+    if value in (None, ""):
+        return 0
+    if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,9}", str(value), re.ASCII):
+        raise Unknown(f"{path} is {shown(value)}: write a whole number, 0 or more")
+    return int(value)
+
+
+def check_names(hosts: Hosts) -> None:
+    """Raise Unknown if a host's name or address could be anything else, as templates choose names.
+
+    :param hosts: the variables of each host, not evaluated.
+    """
+    for own in hosts.values():
+        for variable in ("IM_NODE_HOSTNAME", "IM_NODE_PRIVATE_IP", "IM_NODE_PUBLIC_IP"):
+            if not re.fullmatch(r"[\w.:-]*", plain(str(own.get(variable) or "")), re.ASCII):
+                raise Unknown(f"{variable} of a host is {shown(own[variable])}: write a name of letters, digits, - and . into the template")
+
+
 def plain(text: str) -> str:
     """A text without what Ansible knows of it, such as that it may be evaluated."""
     return "".join(list(text))
@@ -107,7 +132,7 @@ def unsafe_yaml(values: t.Any) -> str:
     :raises ValueError: there is something else than mappings, lists, texts, numbers, booleans and null.
     """
     if isinstance(values, t.Mapping):
-        return "{" + ", ".join(f"{_text(str(key))}: {unsafe_yaml(value)}" for key, value in values.items()) + "}"
+        return "{" + ", ".join(f"!unsafe {_text(str(key))}: {unsafe_yaml(value)}" for key, value in values.items()) + "}"
     if isinstance(values, (list, tuple)):
         return "[" + ", ".join(unsafe_yaml(value) for value in values) + "]"
     if isinstance(values, str):

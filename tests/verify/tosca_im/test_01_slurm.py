@@ -31,10 +31,15 @@ INPUTS: dict[str, Any] = {
     "gpu_num": 2,
     "gpu_vendor": "NVIDIA",
     "gpu_model": "A100",
-    "slurm_users": [{"os_user_name": "ada"}, {"os_user_name": "eve"}],
+    "slurm_users": [{"os_user_name": name} for name in ("ada", "eve", "kim")],
     "slurm_settings": SETTINGS,
 }
-PROPERTIES = {"gpu_wn_node": {"device_root": DEVICE_ROOT}}
+# The manager writes the address as an expression of Ansible within the text.
+ADDRESS = {"get_attribute": ["fe_server", "private_address", 0]}
+PROPERTIES: dict[str, Any] = {
+    "gpu_wn_node": {"device_root": DEVICE_ROOT},
+    "front_end": {"settings": {"concat": [SETTINGS.replace("30}", "30, MailDomain: front."), ADDRESS, ".test}\n"]}},
+}
 FRONT = "slurmserver"
 # The playbook that the front end's artifact runs.
 NESTED = "pgrep --full --oldest 'ansible-playboo[k].*deephdc.accelerators.slurm'"
@@ -126,9 +131,21 @@ def test_outputs_are_right(cluster: Cluster, manager: Manager, deployment: Deplo
     assert outputs["wn_ips"] in ([], None, "[]") and outputs["cluster_ip"] == "127.0.0.1"
 
 
+def test_an_address_within_a_text_of_the_template_arrives(cluster: Cluster, deployment: Deployment) -> None:
+    address = cluster.out(FRONT, "hostname --all-ip-addresses").split()[0]
+    assert cluster.out(FRONT, "scontrol show config | grep MailDomain").split()[-1] == f"front.{address}.test"
+
+
 def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, deployment: Deployment) -> None:
     assert sorted(job(cluster, "ada", "--gres=gpu:a100:1", OPEN_BOTH)) == ["No such device or address", "Operation not permitted"]
     assert len(set(job(cluster, "eve", "--nodes=2 --gres=gpu:1", "hostname"))) == 2
+
+
+def association(cluster: Cluster, user: str, account: str = "users") -> list[str]:
+    """Most jobs of a user that run, and most that are submitted; empty is no limit."""
+    what = f"where user={user} account={account} format=account,maxjobs,maxsubmitjobs"
+    (line,) = cluster.out(FRONT, f"sacctmgr --noheader --parsable2 show associations {what}").splitlines()
+    return line.split("|")[1:]
 
 
 def prediction(cluster: Cluster, worker: str, port: str) -> dict[str, Any]:
@@ -149,12 +166,24 @@ def test_a_failure_has_the_words_of_the_playbook(cluster: Cluster, deployment: D
 
 
 def test_another_partition_and_a_model_come_by_a_reconfiguration(cluster: Cluster, deployment: Deployment) -> None:
-    """The template of a DEEPaaS application, whose cluster is the one that is there."""
+    """The template of a DEEPaaS application, whose cluster is the one that is there. And kim leaves."""
+    # What an administrator did, which no run takes back.
+    cluster.out(FRONT, "sacctmgr --immediate add account guests && sacctmgr --immediate add user kim account=guests")
+    cluster.out(FRONT, "sacctmgr --immediate modify user ada where account=users set maxjobs=7")
     deployment.name = "deepaas"
     deployment.inputs |= {"deepaas_image": "", "deepaas_user": "eve", "deepaas_wall_clock": "02:00:00"}
-    deployment.reconfigure(slurm_partitions=[{"name": "batch", "default": True}, {"name": "long", "max_time": "7-00:00:00"}])
+    partitions = [{"name": "batch", "default": True}, {"name": "long", "max_time": "7-00:00:00"}]
+    deployment.reconfigure(slurm_partitions=partitions, slurm_users=INPUTS["slurm_users"][:2])
     assert cluster.out(FRONT, "sinfo --partition=long --noheader --format=%l").splitlines()[0] == "7-00:00:00"
     assert job(cluster, "ada", "--partition=long --gres=gpu:1", "echo $SLURM_JOB_PARTITION") == ["long"]
+
+
+def test_who_left_submits_nothing_and_what_administrators_gave_stays(cluster: Cluster, deployment: Deployment) -> None:
+    assert association(cluster, "kim") == ["0", "0"]
+    assert (association(cluster, "ada"), association(cluster, "eve")) == (["7", ""], ["", ""])
+    assert association(cluster, "kim", "guests") == ["", ""]
+    assert "AssocMaxSubmitJobLimit" in cluster.run(FRONT, "runuser -u kim -- srun --account=users --chdir=/tmp true").stderr
+    assert cluster.out(FRONT, "getent passwd kim | cut -d: -f7") == "/usr/sbin/nologin"
 
 
 def test_the_model_serves_predictions_with_its_gpu(cluster: Cluster, deployment: Deployment) -> None:
@@ -167,15 +196,17 @@ def test_the_model_serves_predictions_with_its_gpu(cluster: Cluster, deployment:
 
 
 def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:
-    """While a job runs on another one, which goes on."""
+    """While a job runs on another one, which goes on. And kim is back."""
     cluster.out(FRONT, "runuser -u eve -- sbatch --chdir=/tmp --nodelist=gpuwn-1 --gres=gpu:1 --job-name=through --wrap 'sleep 7200'")
-    manager.ask("addresource", deployment.identifier, deployment.template(gpu_wn_num=3))
+    manager.ask("addresource", deployment.identifier, deployment.template(gpu_wn_num=3, slurm_users=INPUTS["slurm_users"]))
     manager.wait(deployment.identifier)
     assert set(states(cluster)) == {"gpuwn-1", "gpuwn-2", "gpuwn-3"}
     said = job(cluster, "ada", "--nodelist=gpuwn-3 --gres=gpu:a100:1", f"hostname; {OPEN_BOTH}")
     assert sorted(said) == ["No such device or address", "Operation not permitted", "gpuwn-3"]
     assert cluster.out(FRONT, "squeue --noheader --name=through --format=%T") == "RUNNING"
     cluster.out(FRONT, "scancel --name=through")
+    assert (association(cluster, "kim"), association(cluster, "ada")) == (["", ""], ["7", ""])
+    assert job(cluster, "kim", "--account=users", "id -un") == ["kim"]
     # The manager called the artifact of the model again, which submitted no second job.
     assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
     # The next reconfiguration ends it.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.inventory import users
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._tosca.users import users
 from local import ROOT, Cluster
 
 OWNS = (

@@ -24,6 +24,11 @@ ROLES = {
 FROM_PLAYBOOKS = ("gpu_hold_", "slurm_node_", "slurm_remove_", "kubernetes_node_")
 LEFT_OUT = {
     "a secret that the deployment makes": ("munge_key", "slurm_rest_jwt_key", "mesos_cluster_secrets"),
+    "it names the host on which tasks run": ("munge_verify_with",),
+    "the playbook has it from elsewhere": (
+        *("marathon_lb_marathon_port", "marathon_lb_marathon_tls", "marathon_lb_ca", "slurm_packages_release"),
+        *("gpu_guard_closed", "gpu_guard_open", "kubernetes_packages_version", "kubernetes_packages_names"),
+    ),
     "a file of the machine that runs Ansible": ("slurm_cluster_policy_file", "kubernetes_cluster_policy_file"),
     "the artifact has an input or a rule for it": (
         *("slurm_elastic_nodes", "slurm_elastic_cluster", "slurm_elastic_openstack_clouds", "slurm_gateway_enabled", "slurm_drain_nodes"),
@@ -50,6 +55,21 @@ def test_each_variable_of_the_playbooks_is_allowed_or_left_out_for_a_reason(mana
     assert allowed <= public, "not in the argument specs"
     assert not allowed & left_out
     assert {name for name in public - allowed - left_out if not name.startswith(FROM_PLAYBOOKS)} == set()
+
+
+def variables_in(part: object) -> set[str]:
+    """Names of all variables that a playbook sets."""
+    if isinstance(part, dict):
+        own = set(part["vars"]) if isinstance(part.get("vars"), dict) else set()
+        return own.union(*(variables_in(value) for value in part.values()))
+    return set().union(*(variables_in(value) for value in part)) if isinstance(part, list) else set()
+
+
+@pytest.mark.parametrize("manager", ROLES)
+def test_no_setting_wins_over_what_the_playbook_says(manager: str) -> None:
+    """Settings are given as -e is."""
+    playbook = yaml.safe_load((ROOT / f"playbooks/{manager}.yml").read_text(encoding="utf-8"))
+    assert variables_in(playbook) & set(settings.ALLOWED[manager]) == set()
 
 
 @pytest.mark.parametrize("variable", ["oidc_proxy_providers", "oidc_proxy_backends"])

@@ -14,7 +14,7 @@ HOSTS = {
     "10.0.0.2_0": {"IM_NODE_PRIVATE_IP": "10.0.0.2", "IM_NODE_PUBLIC_IP": "192.0.2.2"},
     "10.0.0.3_1": {"IM_NODE_PRIVATE_IP": "10.0.0.3", "IM_NODE_NET_0_IP": "10.1.0.3", "IM_NODE_VMID": "7"},
 }
-NODES = texts.Nodes(HOSTS["10.0.0.2_0"], HOSTS.__getitem__, {"front": ["10.0.0.2_0"], "lrms_wn": ["10.0.0.3_1"], "none": []})
+NODES = texts.Nodes(HOSTS["10.0.0.2_0"], HOSTS, {"front": ["10.0.0.2_0"], "lrms_wn": ["10.0.0.3_1"], "none": []})
 PUBLIC_OR = (
     "{{{{ hostvars[groups['{0}'][0]]['IM_NODE_PUBLIC_IP'] if 'IM_NODE_PUBLIC_IP' in hostvars[groups['{0}'][0]] else "
     "hostvars[groups['{0}'][0]]['IM_NODE_PRIVATE_IP']}}}}"
@@ -105,3 +105,41 @@ def test_variables_come_back_as_they_were():
 def test_what_is_no_variable_is_one_sentence():
     with pytest.raises(ValueError, match="object can't be written as a variable"):
         texts.unsafe_yaml([object()])
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(None, 0), ("", 0), (0, 0), (2, 2), ("2", 2), ("0", 0), (999999999, 999999999)])
+def test_what_is_a_number(given, wanted):
+    assert texts.number(given, "worker_gpus") == wanted
+
+
+@pytest.mark.parametrize("given", ["two", -1, "-1", 1.5, "1.5", True, "2 ", "2\n", "²", [2], {}, [], "1e3", 10**9])
+def test_what_is_none_is_named(given):
+    with pytest.raises(texts.Unknown, match=r"^worker_gpus is .*: write a whole number, 0 or more$"):
+        texts.number(given, "worker_gpus")
+
+
+def test_data_have_a_bound_in_depth():
+    deep = "x"
+    for _ in range(60):
+        deep = [deep]
+    with pytest.raises(texts.Unknown, match=r"^cluster_settings has more than 50 levels$"):
+        texts.data({"a": deep}, NODES, "cluster_settings")
+
+
+def test_a_long_text_counts_as_many_parts(monkeypatch):
+    monkeypatch.setattr(texts, "MOST_PARTS", 1000)
+    assert texts.data(["x" * 1000] * 80, NODES)
+    with pytest.raises(texts.Unknown, match="has more than 1000 parts"):
+        texts.data(["x" * 1000] * 100, NODES)
+
+
+@pytest.mark.parametrize("name", ["wn-1", "wn-1.site.test", "10.0.0.2", "2001:db8::1", "", None, "127.0.0.1_2"])
+def test_a_name_of_a_host_may_be(name):
+    texts.check_names({"a": {"IM_NODE_HOSTNAME": name}})
+
+
+@pytest.mark.parametrize("name", ["{{ lookup('pipe', 'x') }}", "#jinja2:", "a b", "a\n", "{% x %}", {"a": 1}])
+def test_a_name_of_a_host_may_not_be_anything_else(name):
+    for variable in ("IM_NODE_HOSTNAME", "IM_NODE_PRIVATE_IP", "IM_NODE_PUBLIC_IP"):
+        with pytest.raises(texts.Unknown, match=f"^{variable} of a host is "):
+            texts.check_names({"a": {}, "b": {variable: name}})
