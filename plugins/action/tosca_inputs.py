@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
                 "failed": True,
                 "msg": f"The orchestrator has a variable {shown(taken[0])}, which only the collection may set.",
             }
-        hosts = variables.get("hostvars") or {}
+        hosts: t.Any = variables.get("hostvars") or {}
         own = {host: hosts.raw_get(host) for host in hosts}
         nodes = texts.Nodes(variables, own, variables.get("groups") or {})
         try:
