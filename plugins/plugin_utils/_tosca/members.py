@@ -52,7 +52,8 @@ def _read(text: str) -> tuple[dict[str, int], list[str]]:
     try:
         record = json.loads(text)
         numbers, left = record["numbers"], record["left"]
-        if all(type(one) is int for one in numbers.values()) and isinstance(left, list) and all(isinstance(one, str) for one in left):
+        numbered = all(isinstance(one, int) and not isinstance(one, bool) for one in numbers.values())
+        if numbered and isinstance(left, list) and all(isinstance(one, str) for one in left):
             return numbers, left
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
