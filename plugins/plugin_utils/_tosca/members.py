@@ -3,7 +3,7 @@
 # This file is private to the collection: its content may change in any release.
 """Who is, was and is again a user of a deployment: pure functions.
 
-A record says which accounts the deployment itself made. Of nobody else anything is taken away.
+A record says which accounts the deployment itself made. From no other account anything is taken away.
 """
 
 from __future__ import annotations
