@@ -403,7 +403,10 @@ def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, w
     first, *tasks = tasks_of(artifact)
     task = next(task for task in tasks if "ansible.builtin.include_role" in task)
     block = yaml.safe_load((ROOT / "roles/tosca_site/tasks/run.yml").read_text())[0]["block"]
-    write = next(task for task in block if task["name"] == "Write the inventory and the variables")
+    run_them = next(task for task in block if task["name"] == "Run the playbooks")
+    write = {
+        "ansible.builtin.copy": {"content": run_them["ansible.builtin.command"]["stdin"], "dest": str(tmp_path / "both"), "mode": "0600"}
+    }
     text = "\n".join(one.format(tmp_path / "ran") for one in HOSTILE)
     inputs = filled(FREE[artifact], text)
     if "cluster_settings" in inputs:
@@ -413,9 +416,8 @@ def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, w
         inputs["cluster_settings"] = json.dumps(settings)
     files = [ROOT / f"roles/tosca_site/{folder}/main.yml" for folder in ("defaults", "vars")]
     of_role = {name: value for file in files for name, value in yaml.safe_load(file.read_text()).items()}
-    write["vars"] = {**of_role, **task["vars"], **write["vars"], "__tosca_site_folder": {"path": str(tmp_path)}, "__tosca_site_kept": {}}
+    write["vars"] = {**of_role, **task["vars"], **run_them["vars"], "__tosca_site_kept": {}}
     write["vars"]["tosca_site_certificates"] = ""  # which no host has here
-    write["no_log"] = False
     tasks = [first, write]
     if artifact != "deepaas":
         of_members = yaml.safe_load((ROOT / "roles/tosca_site/tasks/members.yml").read_text())
@@ -438,6 +440,8 @@ def test_texts_of_users_arrive_as_they_are_and_run_nowhere(tmp_path, artifact, w
     assert done.returncode == 0, done.stdout + done.stderr
     assert not (tmp_path / "ran").exists()
     # As the playbooks find them.
+    for name, line in zip(("hosts", "variables"), (tmp_path / "both").read_text().splitlines(), strict=True):
+        (tmp_path / f"{name}.yml").write_text(line)
     found = {"hosts": "all", "gather_facts": False, "connection": "local", "tasks": []}
     names = list(task["vars"].get("tosca_site_variables", {})) if isinstance(task["vars"].get("tosca_site_variables"), dict) else []
     names += {

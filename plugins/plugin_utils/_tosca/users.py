@@ -32,6 +32,8 @@ def users(given: t.Any, numbers: t.Mapping[str, int] | None = None) -> list[dict
         why = unfit(name)
         if why:
             raise ValueError(f"os_user_name {shown(name)} {why}. Choose another one.")
+        if one.get("os_user_add_to_sudoers"):
+            raise ValueError(f"os_user_add_to_sudoers of {name} is set, and users of a cluster are no administrators: take it out.")
         if name not in known:
             known[name] = _free(name, known.values())
         its = made.setdefault(name, {"name": name, "uid": known[name], "keys": []})

@@ -116,6 +116,7 @@ def test_a_deployment_that_is_killed_says_where_it_was(cluster: Cluster, manager
     said = manager.log(deployment.identifier)
     assert "The playbook was ended by signal 9 in the task" in said, said[-6000:]
     assert cluster.run(FRONT, "sinfo").returncode != 0
+    assert cluster.out(FRONT, "find /tmp /var/tmp -name 'deephdc-tosca-*'") == "", "secrets of a run that was killed"
 
 
 def test_a_retry_finishes_it(cluster: Cluster, manager: Manager, deployment: Deployment) -> None:

@@ -35,6 +35,12 @@ def test_what_is_no_key_is_refused(key):
         users.users([{"os_user_name": "ada", "os_user_ssh_public_key": key}])
 
 
+def test_rights_that_no_user_gets_are_refused():
+    with pytest.raises(ValueError, match="os_user_add_to_sudoers of ada is set"):
+        users.users([{"os_user_name": "ada", "os_user_add_to_sudoers": True}])
+    assert users.users([{"os_user_name": "ada", "os_user_add_to_sudoers": False}])
+
+
 def test_who_has_left_is_disabled_on_a_host():
     wanted = users.users([{"os_user_name": "ada"}])
     assert users.accounts(wanted, {"ada": 22152, "eve": 37790}) == [
