@@ -47,7 +47,10 @@ def _host_name(own: t.Mapping[str, t.Any], address: str) -> str:
 
 
 def _is_here(address: str) -> bool:
-    """Return whether an address is of the machine itself or of its link, in any of the forms that C(inet_aton) takes."""
+    """Return whether an address is of the machine itself or of its link.
+
+    In any of the forms that C(inet_aton) takes.
+    """
     if re.fullmatch(r"(.*\.)?localhost(\.localdomain)?\.?|ip6-(localhost|loopback)", address, re.IGNORECASE):
         return True
     try:

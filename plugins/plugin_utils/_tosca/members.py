@@ -23,7 +23,9 @@ FREE = dict.fromkeys(STOPPED, "unlimited")
 
 
 def members(given: t.Any, record: t.Any, policy: t.Any) -> dict[str, t.Any]:
-    """Return the users, the policy of SLURM, and the record: as it is to be kept before the policy is in force, and after that.
+    """Return the users, the policy of SLURM, and the record.
+
+    The record is as it is to be kept before the policy is in force, and after that.
 
     :param given: a list of tosca.datatypes.indigo.User.
     :param record: the file of the last run, with C(numbers), of all users so far, and C(left), those whose limits may be those of who left;

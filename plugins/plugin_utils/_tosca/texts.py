@@ -29,7 +29,7 @@ _OF_GROUP = re.compile(
 
 
 class Unknown(ValueError):
-    """An address that the orchestrator does not have, or a value that is none of what it should be."""
+    """An address that is not known, or a value of another kind than it should be."""
 
 
 class Nodes:
@@ -99,9 +99,9 @@ def data(value: t.Any, nodes: Nodes, path: str = "") -> t.Any:
 
 
 def number(value: t.Any, path: str) -> int:
-    """Return an input that is a whole number, 0 or more; nothing is 0.
+    """Return an input that is a whole number, 0 or more; no value is 0.
 
-    :raises Unknown: it is none.
+    :raises Unknown: it is another value.
     """
     if value in (None, ""):
         return 0
@@ -111,7 +111,9 @@ def number(value: t.Any, path: str) -> int:
 
 
 def check_names(hosts: Hosts) -> None:
-    """Raise Unknown if a host's name or address could be anything else, as templates choose names.
+    """Refuse a host whose name or address has signs that names do not have.
+
+    Templates choose names.
 
     :param hosts: the variables of each host, not evaluated.
     """

@@ -66,7 +66,7 @@ def _keys(name: str, given: t.Any) -> list[str]:
 
 
 def ours(members: t.Iterable[str], passwd: t.Mapping[str, t.Sequence[str]], numbers: t.Mapping[str, int] | None = None) -> dict[str, int]:
-    """Return which members of the users' group are accounts that a deployment made, with their numbers.
+    """Return the members of a group whose accounts a deployment made, with numbers.
 
     An administrator may add others to the group.
 
