@@ -38,7 +38,7 @@ INPUTS: dict[str, Any] = {
 ADDRESS = {"get_attribute": ["fe_server", "private_address", 0]}
 PROPERTIES: dict[str, Any] = {
     "gpu_wn_node": {"device_root": DEVICE_ROOT},
-    "front_end": {"settings": {"concat": [SETTINGS.replace("30}", "30, MailDomain: front."), ADDRESS, ".test}\n"]}},
+    "front_end": {"settings": {"concat": [SETTINGS.replace("30}\n", "30, MailDomain: front."), ADDRESS, ".test}\n"]}},
 }
 FRONT = "slurmserver"
 # The playbook that the front end's artifact runs.
