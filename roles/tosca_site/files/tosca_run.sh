@@ -4,7 +4,6 @@
 #   tosca_run.sh ANSIBLE-PLAYBOOK PLAYBOOK...   the inventory and the variables come from standard input, a line of YAML each
 #   tosca_run.sh                                only remove what runs left that have ended, killed ones too: it has secrets
 set -euo pipefail
-umask 077
 
 # A run holds the lock of its folder as long as it lives.
 for left in "${TMPDIR:-/tmp}"/deephdc-tosca-*; do
@@ -22,7 +21,8 @@ until [ -n "${folder-}" ] && [ -d "$folder" ]; do
 done
 for name in hosts variables; do
     IFS= read -r line
-    printf '%s\n' "$line" >"$folder/$name.yml"
+    # The umask of the playbooks stays that of whoever runs them: it is that of what they make on this machine.
+    (umask 077 && printf '%s\n' "$line" >"$folder/$name.yml")
 done
 # In its place: who ends this process ends the playbooks.
 exec "$1" --inventory "$folder/hosts.yml" --extra-vars "@$folder/variables.yml" "${@:2}" </dev/null

@@ -22,7 +22,7 @@ def playbook(tmp_path: Path) -> Path:
     made = tmp_path / "ansible-playbook"
     made.write_text(
         "#!/bin/bash\n"
-        'echo "$@" >"$TMPDIR/words"; cat "$2" "${4#@}" >"$TMPDIR/read"; stat --format=%a "$(dirname "$2")" "$2" "${4#@}" >"$TMPDIR/modes"\n'
+        'echo "$@" >"$TMPDIR/words"; cat "$2" "${4#@}" >"$TMPDIR/read"; stat --format=%a "$(dirname "$2")" "$2" "${4#@}" >"$TMPDIR/modes"; umask >"$TMPDIR/umask"\n'
         'while [ -e "$TMPDIR/stay" ]; do sleep 0.1; done\nexit 7\n'
     )
     made.chmod(0o755)
@@ -30,7 +30,7 @@ def playbook(tmp_path: Path) -> Path:
 
 
 def start(folder: Path, *words: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["bash", PROGRAM, *words], stdin=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)})
+    return subprocess.Popen(["bash", PROGRAM, *words], stdin=subprocess.PIPE, env={**os.environ, "TMPDIR": str(folder)}, umask=0o022)
 
 
 def run(folder: Path, *words: str | Path) -> int:
@@ -49,6 +49,7 @@ def test_the_playbooks_get_both_files_and_no_other_user_does(tmp_path: Path, pla
     assert words[0] == "--inventory" and words[2] == "--extra-vars" and words[4:] == ["a.b.slurm", "a.b.oidc_proxy"]
     assert (tmp_path / "read").read_bytes() == INPUT
     assert (tmp_path / "modes").read_text().split() == ["700", "600", "600"]
+    assert int((tmp_path / "umask").read_text(), 8) == 0o022, "what playbooks make on this machine is for services, too"
     assert len(left(tmp_path)) == 1
     assert run(tmp_path) == 0 and left(tmp_path) == []
 
