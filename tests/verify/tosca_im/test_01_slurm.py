@@ -143,8 +143,8 @@ def test_a_users_job_has_its_gpu_and_no_other(cluster: Cluster, deployment: Depl
 
 
 def association(cluster: Cluster, user: str, account: str = "users") -> list[str]:
-    """Most jobs of a user that run, and most that are submitted; empty is no limit."""
-    what = f"where user={user} account={account} format=account,maxjobs,maxsubmitjobs"
+    """Limits of a user: ours, and MaxJobs, which none of ours is; empty is no limit."""
+    what = f"where user={user} account={account} format=account,grpjobs,grpsubmitjobs,maxjobs"
     (line,) = cluster.out(FRONT, f"sacctmgr --noheader --parsable2 show associations {what}").splitlines()
     return line.split("|")[1:]
 
@@ -180,10 +180,10 @@ def test_another_partition_and_a_model_come_by_a_reconfiguration(cluster: Cluste
 
 
 def test_who_left_submits_nothing_and_what_administrators_gave_stays(cluster: Cluster, deployment: Deployment) -> None:
-    assert association(cluster, "kim") == ["0", "0"]
-    assert (association(cluster, "ada"), association(cluster, "eve")) == (["7", ""], ["", ""])
-    assert association(cluster, "kim", "guests") == ["", ""]
-    assert "AssocMaxSubmitJobLimit" in cluster.run(FRONT, "runuser -u kim -- srun --account=users --chdir=/tmp true").stderr
+    assert association(cluster, "kim") == ["0", "0", ""]
+    assert (association(cluster, "ada"), association(cluster, "eve")) == (["", "", "7"], ["", "", ""])
+    assert association(cluster, "kim", "guests") == ["", "", ""]
+    assert "AssocGrpSubmitJobsLimit" in cluster.run(FRONT, "runuser -u kim -- srun --account=users --chdir=/tmp true").stderr
     assert cluster.out(FRONT, "getent passwd kim | cut -d: -f7") == "/usr/sbin/nologin"
 
 
@@ -206,7 +206,7 @@ def test_a_worker_is_added_and_gets_a_job(cluster: Cluster, manager: Manager, de
     assert sorted(said) == ["No such device or address", "Operation not permitted", "gpuwn-3"]
     assert cluster.out(FRONT, "squeue --noheader --name=through --format=%T") == "RUNNING"
     cluster.out(FRONT, "scancel --name=through")
-    assert (association(cluster, "kim"), association(cluster, "ada")) == (["", ""], ["7", ""])
+    assert (association(cluster, "kim"), association(cluster, "ada")) == (["", "", ""], ["", "", "7"])
     assert job(cluster, "kim", "--account=users", "id -un") == ["kim"]
     # The manager called the artifact of the model again, which submitted no second job.
     assert len(cluster.out(FRONT, "sacct --allusers --allocations --noheader --name=deepaas --format=jobid").split()) == 1
