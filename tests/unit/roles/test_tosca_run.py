@@ -22,7 +22,8 @@ def playbook(tmp_path: Path) -> Path:
     made = tmp_path / "ansible-playbook"
     made.write_text(
         "#!/bin/bash\n"
-        'echo "$@" >"$TMPDIR/words"; cat "$2" "${4#@}" >"$TMPDIR/read"; stat --format=%a "$(dirname "$2")" "$2" "${4#@}" >"$TMPDIR/modes"; umask >"$TMPDIR/umask"\n'
+        'echo "$@" >"$TMPDIR/words"; cat "$2" "${4#@}" >"$TMPDIR/read"; umask >"$TMPDIR/umask"\n'
+        'stat --format=%a "$(dirname "$2")" "$2" "${4#@}" >"$TMPDIR/modes"\n'
         'while [ -e "$TMPDIR/stay" ]; do sleep 0.1; done\nexit 7\n'
     )
     made.chmod(0o755)
