@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Run playbooks with an inventory and variables that no other user can read.
 #
 #   tosca_run.sh ANSIBLE-PLAYBOOK PLAYBOOK...   the inventory and the variables come from standard input, a line of YAML each

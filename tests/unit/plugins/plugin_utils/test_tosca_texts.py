@@ -84,7 +84,7 @@ def test_what_is_not_known_has_its_name(value: object, words: str) -> None:
 
 def test_a_few_lines_that_stand_for_millions() -> None:
     lines = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-        f"{name}: &{name} [{', '.join(f'*{before}' for _ in range(10))}]\n" for before, name in zip("abcdefg", "bcdefgh")
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefg", "bcdefgh")
     )
     with pytest.raises(texts.Unknown, match="settings has more than"):
         texts.data(yaml.safe_load(lines), NODES, "settings")
@@ -119,9 +119,7 @@ def test_what_is_none_is_named(given):
 
 
 def test_data_have_a_bound_in_depth():
-    deep = "x"
-    for _ in range(60):
-        deep = [deep]
+    deep = yaml.safe_load("[" * 60 + "]" * 60)
     with pytest.raises(texts.Unknown, match=r"^cluster_settings has more than 50 levels$"):
         texts.data({"a": deep}, NODES, "cluster_settings")
 
