@@ -192,6 +192,19 @@ def test_who_is_no_longer_named_cant_log_in_and_comes_back_as_the_same(cluster: 
     accounts(cluster, {"ada": "", "eve": ""})
 
 
+def test_what_an_administrator_made_stays_and_is_named(cluster: Cluster, xopera: XOpera) -> None:
+    """A home that is a link of root's, and another member of the group."""
+    cluster.out("wn", "mv /home/ada /srv/ada && ln -s /srv/ada /home/ada && useradd --uid 1600 carl && gpasswd --add carl tosca_users")
+    try:
+        said = accounts(cluster, {"ada": "", "eve": ""})
+        assert "On wn is left alone: carl: in the group by hand; ada: the home /home/ada belongs to the uid 0" in said
+        assert "changed=0" in said
+        assert "carl" in cluster.out("wn", "getent group tosca_users")
+        assert cluster.out("wn", "getent passwd carl | cut -d: -f7") != "/usr/sbin/nologin"
+    finally:
+        cluster.out("wn", "userdel carl; rm /home/ada; mv /srv/ada /home/ada")
+
+
 def test_a_name_that_a_host_has_already_is_refused_before_anything_is_changed(cluster: Cluster, xopera: XOpera) -> None:
     cluster.out("gpuwn", "useradd --uid 1500 bob")
     try:
