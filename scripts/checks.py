@@ -94,6 +94,7 @@ def by_files() -> list[Step]:
     lint.narrow, units.narrow, refusals.narrow, sanity.narrow = "yaml", "tests", "tests", "files"
     return [
         *(lint, units, refusals, sanity),
+        *real_mesos(),
         step("TOSCA templates", "tests/tosca/run", reads=r"(tosca|tests/tosca|playbooks)/.*|plugins/(filter|action)/.*"),
         step("antsibull-docs", *docs, reads=r"(plugins|meta|docs/docsite)/.*|roles/\w+/meta/.*|galaxy\.yml|tests/config\.yml"),
         step("Galaxy's importer", "tests/galaxy/import", reads=rf"{SHIPPED}|(tosca|tests/galaxy|changelogs)/.*|(README|CHANGELOG).*"),
@@ -162,6 +163,15 @@ def quick_start() -> list[Step]:
     command = ("pytest", "-q", "tests/quick_start")
     reads = rf"README\.md|tests/quick_start/.*|{ONE_HOST}"
     found = step("README's quick start", *command, after=("test host images",), limit=900, label=label, reads=reads)
+    found.cleanup = ("scripts/engine", "--clean-label", label)
+    return [found]
+
+
+def real_mesos() -> list[Step]:
+    """Return Mesos' own master and agent with what the roles write, and the stand-ins beside them."""
+    label = f"real-mesos-{CHECKOUT}"
+    reads = r"tests/(real_mesos|stand_ins/mesos|golden/\w+/\w+/etc)/.*|plugins/(module|plugin)_utils/_mesos/.*"
+    found = step("the real Mesos", "pytest", "-q", "tests/real_mesos", after=("test host images",), limit=900, label=label, reads=reads)
     found.cleanup = ("scripts/engine", "--clean-label", label)
     return [found]
 

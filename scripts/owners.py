@@ -30,7 +30,6 @@ ONE_RELEASE = {
     "kubernetes_policy": "trixie",
     "kubernetes_queue": "trixie",
     "mesos": "bookworm",
-    "mesos_day2": "bookworm",
     "mesos_front": "bookworm",
     "nova_lxd_gpus": "bookworm",  # its processor is emulated
     "oidc_hostile": "bookworm",
@@ -46,18 +45,7 @@ ONE_RELEASE = {
 }
 # Folders whose files build on one another, or leave the cluster other than they found it.
 IN_ORDER = (
-    *(
-        "gpu_host",
-        "beside",
-        "tosca_im",
-        "tosca_kubernetes",
-        "tosca_mesos",
-        "tosca_xopera",
-        "mesos",
-        "mesos_day2",
-        "mesos_front",
-        "oidc_hostile",
-    ),
+    *("gpu_host", "beside", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera", "mesos_front", "oidc_hostile"),
     *("slurm_move", "slurm_uninstall", "kubernetes", "kubernetes_day2"),
     *("kubernetes_gpus", "kubernetes_ha", "kubernetes_minor", "kubernetes_policy", "kubernetes_queue", "nova_lxd_gpus", "pci_passthrough"),
 )

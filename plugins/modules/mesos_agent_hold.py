@@ -68,7 +68,7 @@ options:
     description:
       - Who holds the agent. V(held) is for the role gpu_hold, V(drained) for an administrator by the playbook mesos_drain. V(lost) is for a
         host that lost a GPU, by the playbook mesos.
-      - An agent has only one mark. An agent that is held with another mark keeps it, unless that mark is V(lost).
+      - An agent may have several, in its one record. It gets tasks again when none is left.
     type: str
     choices: [held, drained, lost]
     default: held
@@ -178,6 +178,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.api import OPTIONS, Masters, connect
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import marks
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 POLL = 5  # seconds
@@ -202,14 +203,19 @@ def hold(module: AnsibleModule, masters: Masters, agent: dict[str, Any]) -> dict
             masters.call("DRAIN_AGENT", agent_id=identity, max_grace_period={"seconds": module.params["grace"]})
         elif not agents.is_closed(agent):
             masters.call("DEACTIVATE_AGENT", agent_id=identity)
-    return {"agent": "drained" if ends else "closed", "record": recorded if ours else marked(module)}
+    # Of an agent that is open, what is remembered is over.
+    there = recorded if agents.is_closed(agent) else ""
+    return {"agent": "drained" if ends else "closed", "record": marks.add(there, marked(module), agents.MARKS.values())}
 
 
 def release(module: AnsibleModule, masters: Masters, agent: dict[str, Any]) -> dict[str, str]:
-    """Reactivate an agent that is held with the mark; what is after that."""
+    """Reactivate an agent that is held with the mark and no other; what is after that."""
     if not agents.is_held(agent, module.params["recorded"], module.params["mark"]):
         # Of an agent that is open, nothing is remembered; what another one did stays.
         return {"agent": "", "record": module.params["recorded"] if agents.is_closed(agent) else ""}
+    record = marks.without(module.params["recorded"], agents.MARKS[module.params["mark"]], agents.MARKS.values())
+    if record:
+        return {"agent": "", "record": record}
     if not module.check_mode:
         masters.call("REACTIVATE_AGENT", agent_id={"value": agent["id"]})
     return {"agent": "open", "record": ""}
@@ -267,12 +273,14 @@ def main() -> None:
         if agent is not None:
             before["agent"] = "closed" if agents.is_closed(agent) else "open"
             if holding:
-                because = agents.kept(agent, recorded, mark)
+                because = agents.kept(agent, recorded)
                 after = {"agent": before["agent"], "record": recorded} if because else hold(module, masters, agent)
                 tasks = tasks_after(module, masters, agent)
             else:
                 why_left = agents.left(agent, recorded, given["unfit"]) if mark == "drained" else ""
                 after = {"agent": "", "record": recorded} if why_left else release(module, masters, agent)
+                if mark == "drained" and after["record"] and not why_left:
+                    why_left = agents.left(agent, after["record"], "")
     except Refused as refused:
         module.fail_json(msg=str(refused))
     after["agent"] = after["agent"] or before["agent"]

@@ -38,9 +38,17 @@ options:
   zookeeper:
     description: ZooKeeper's data directory, if this host's data are to be backed up.
     type: path
+  zookeeper_user:
+    description: The account of ZooKeeper. Its data are read as this account, so no link of it leads root elsewhere.
+    type: str
+    default: zookeeper
   marathon:
     description: Archive that Marathon wrote, if this host has it. It is moved into the backup.
     type: path
+  marathon_user:
+    description: The account of Marathon. The archive is read and removed as this account, so no link of it leads root elsewhere.
+    type: str
+    default: marathon
   keep:
     description: How many backups are kept, the newest; V(0) for all.
     type: int
@@ -77,35 +85,62 @@ removed:
   returned: always
 """
 
+import errno
 import json
 import os
+import pwd
 import shutil
 import socket
+import stat
 import tarfile
 import tempfile
 import time
-from typing import Any
+from typing import IO, Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup
 
 # ZooKeeper may remove an old file meanwhile.
 TRIES = 5
 
 
-def copy_zookeeper(source: str, target: str) -> None:
-    """Write the archive of ZooKeeper's files."""
+def opened(path: str) -> IO[bytes]:
+    """Open a file of a service; a link or a pipe in its place is refused.
+
+    :raises ValueError: it is no regular file.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a link") from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError(f"{path} is no file")
+    return os.fdopen(handle, "rb")
+
+
+def add_zookeeper(source: str, tar: tarfile.TarFile) -> None:
+    """Add ZooKeeper's files to an archive."""
     folder = os.path.join(source, backup.VERSION)
+    names = [entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)]
+    whole = [name for name in names if name.startswith("snapshot.") and backup.is_whole(os.path.join(folder, name))]
+    files = backup.chosen(names, whole)
+    if not files:
+        raise ValueError(f"{folder} has no snapshot that was written to its end, so this host has no data of ZooKeeper")
+    for name in [*(name for name in backup.EPOCHS if name in names), *files]:
+        with opened(os.path.join(folder, name)) as file:
+            tar.addfile(tar.gettarinfo(arcname=f"{backup.VERSION}/{name}", fileobj=file), file)
+
+
+def copy_zookeeper(source: str, target: str, owner: str) -> None:
+    """Write the archive of ZooKeeper's files."""
     for attempt in range(TRIES):
         try:
-            names = os.listdir(folder)
-            whole = [name for name in names if name.startswith("snapshot.") and backup.is_whole(os.path.join(folder, name))]
-            files = backup.chosen(names, whole)
-            if not files:
-                raise ValueError(f"{folder} has no snapshot that was written to its end, so this host has no data of ZooKeeper")
-            with tarfile.open(target, "w:gz", compresslevel=1) as tar:
-                for name in [*(name for name in backup.EPOCHS if name in names), *files]:
-                    tar.add(os.path.join(folder, name), arcname=f"{backup.VERSION}/{name}")
+            with open(target, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar, as_user(owner):
+                add_zookeeper(source, tar)
             return
         except FileNotFoundError as error:
             if attempt == TRIES - 1:
@@ -113,16 +148,29 @@ def copy_zookeeper(source: str, target: str) -> None:
             time.sleep(0.2)
 
 
+def copy_marathon(source: str, target: str, owner: str) -> None:
+    """Copy the archive that Marathon wrote."""
+    with open(target, "wb") as file:
+        with as_user(owner):
+            written = opened(source)
+        with written:
+            shutil.copyfileobj(written, file)
+
+
 def make(module: AnsibleModule, partial: str) -> list[str]:
     """Write all files of the backup; their names, the manifest last."""
-    if module.params["zookeeper"]:
-        copy_zookeeper(module.params["zookeeper"], os.path.join(partial, backup.ZOOKEEPER))
+    given = module.params
+    for part in ("zookeeper", "marathon"):
+        if given[part]:
+            pwd.getpwnam(given[f"{part}_user"])  # who is not there can't read it
+    if given["zookeeper"]:
+        copy_zookeeper(given["zookeeper"], os.path.join(partial, backup.ZOOKEEPER), given["zookeeper_user"])
         backup.tar_members(os.path.join(partial, backup.ZOOKEEPER))
-    if module.params["marathon"]:
+    if given["marathon"]:
         target = os.path.join(partial, backup.MARATHON)
-        shutil.copyfile(module.params["marathon"], target)
+        copy_marathon(given["marathon"], target, given["marathon_user"])
         if not backup.tar_members(target):
-            raise ValueError(f"{module.params['marathon']} is empty, so Marathon has no state")
+            raise ValueError(f"{given['marathon']} is empty, so Marathon has no state")
     manifest: dict[str, Any] = {
         "format": 1,
         "host": socket.gethostname(),
@@ -150,7 +198,9 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str", "required": True},
             "zookeeper": {"type": "path"},
+            "zookeeper_user": {"type": "str", "default": "zookeeper"},
             "marathon": {"type": "path"},
+            "marathon_user": {"type": "str", "default": "marathon"},
             "keep": {"type": "int", "default": 0},
         },
         required_one_of=[("zookeeper", "marathon")],
@@ -171,11 +221,15 @@ def main() -> None:
     try:
         files = make(module, partial)
         os.rename(partial, path)
-    except (OSError, ValueError) as error:
+    except (OSError, LookupError, ValueError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         module.fail_json(msg=f"No backup was made: {error}.")
     if module.params["marathon"]:
-        os.unlink(module.params["marathon"])
+        try:
+            with as_user(module.params["marathon_user"]):
+                os.unlink(module.params["marathon"])
+        except OSError as error:
+            module.warn(f"The backup is complete, but Marathon's archive stays on this host: {error}.")
     complete = [entry.name for entry in os.scandir(directory) if os.path.exists(os.path.join(entry.path, backup.MANIFEST))]
     removed = backup.superfluous(complete, module.params["keep"])
     for old in removed:

@@ -12,6 +12,7 @@ short_description: Read what decides whether an agent of Mesos starts on a host
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Reads the version of control groups, and whether NVIDIA's library NVML is there, which an agent needs to read GPUs.
+  - Reads the disk that an agent registered with, as it is another agent with a different one.
 attributes:
   check_mode:
     description: Only reads.
@@ -44,14 +45,18 @@ ansible_facts:
       description:
         - C(cgroup) is the version of control groups, V(0) if they are not mounted. C(controllers) are those of version 1.
         - C(nvml) is whether the system's libraries have libnvidia-ml.so.1.
+        - C(agent_disk_mib) is the disk that the agent registered with, in MiB. It is V(0) where there is no agent, or it is not known.
       type: dict
-      sample: {"cgroup": 1, "controllers": ["cpu", "devices", "memory"], "nvml": true}
+      sample: {"cgroup": 1, "controllers": ["cpu", "devices", "memory"], "nvml": true, "agent_disk_mib": 15360}
 """
 
 import os
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos.checkpoint import SLAVE_INFO, disk_mib
 
+WORK_DIR = "var/lib/mesos/agent"
+LARGEST = 2**20  # bytes of a record
 FOLDER = "sys/fs/cgroup"
 NVML = "libnvidia-ml.so.1"
 # Where the loader looks without its cache: for hosts without ldconfig.
@@ -84,12 +89,25 @@ def has_nvml(module: AnsibleModule, root: str) -> bool:
     return any(os.path.exists(os.path.join(root, folder, NVML)) for folder in LIBRARIES)
 
 
+def agent_disk_mib(root: str) -> int:
+    """Return the disk of the agent's record, 0 if it is not known.
+
+    Who does not know it leaves the agent's resources as they are.
+    """
+    try:
+        with open(os.path.join(root, WORK_DIR, SLAVE_INFO), "rb") as file:
+            return disk_mib(file.read(LARGEST))
+    except (OSError, ValueError):
+        return 0
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={"root": {"type": "path", "default": "/"}}, supports_check_mode=True)
     module.run_command_environ_update = {"LC_ALL": "C"}
     version, controllers = control_groups(module.params["root"])
-    own = {"cgroup": version, "controllers": controllers, "nvml": has_nvml(module, module.params["root"])}
+    root = module.params["root"]
+    own = {"cgroup": version, "controllers": controllers, "nvml": has_nvml(module, root), "agent_disk_mib": agent_disk_mib(root)}
     module.exit_json(changed=False, ansible_facts={"mesos_host": own})
 
 

@@ -1,20 +1,23 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bring ZooKeeper's data of a Mesos cluster back from a backup."""
+"""Bring ZooKeeper's data, or Marathon's archive, of a Mesos cluster back from a backup."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: mesos_restore
 version_added: 0.1.0
-short_description: Restore ZooKeeper's data of a Mesos cluster from a backup
+short_description: Restore ZooKeeper's data or Marathon's archive of a Mesos cluster from a backup
 author: deephdc.accelerators contributors (@deephdc)
 description:
   - Checks a backup that M(deephdc.accelerators.mesos_backup) made, stops ZooKeeper on this host and restores its data.
   - All servers of ZooKeeper need the same backup, and none of them may run before all have it.
   - Refuses a backup that is damaged or of another cluster. Does not replace existing data without O(overwrite). Former data are kept
     beside the new ones.
+  - With O(marathon), only writes Marathon's archive of the backup where Marathon can read it.
+    M(deephdc.accelerators.mesos_marathon_state) has Marathon read it.
+  - What it writes, it writes as O(owner), so no link of that account leads root elsewhere.
   - The same call completes one that was killed. If the backup is in its place and ZooKeeper did not run since, nothing is done.
 attributes:
   check_mode:
@@ -36,8 +39,11 @@ options:
     description: ZooKeeper's directory of data.
     type: path
     default: /var/lib/zookeeper/deephdc
+  marathon:
+    description: The file that Marathon reads its archive from. It is replaced, and nothing else is done.
+    type: path
   owner:
-    description: The account and group of ZooKeeper.
+    description: The account of ZooKeeper or Marathon.
     type: str
     default: zookeeper
   overwrite:
@@ -71,13 +77,19 @@ manifest:
   returned: success
 """
 
+import contextlib
 import os
+import pwd
 import shutil
+import stat
 import tarfile
+import tempfile
 import time
-from typing import Any
+from typing import IO, Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup
 
 UNIT = "zookeeper.service"
@@ -90,9 +102,21 @@ def noted(path: str, digest: str) -> str:
     try:
         with open(path, encoding="utf-8") as file:
             found, _space, stage = file.read().strip().partition(" ")
-    except OSError:
+    except FileNotFoundError:
         return ""
     return stage if found == digest else ""
+
+
+def is_there(path: str) -> bool:
+    """Return whether a path exists.
+
+    :raises OSError: it can't be looked at, so data may be there.
+    """
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def is_unused(path: str, there: list[str]) -> bool:
@@ -106,21 +130,22 @@ def is_unused(path: str, there: list[str]) -> bool:
 
 def write(path: str, text: str) -> None:
     """Replace a note at once."""
-    with open(f"{path}.new", "w", encoding="utf-8") as file:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{path}.new")  # of a killed call
+    with open(f"{path}.new", "x", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(f"{path}.new", path)
 
 
-def extract(archive: str, target: str, owner: str) -> None:
-    """Unpack ZooKeeper's files into a new directory.
+def extract(archive: IO[bytes], target: str) -> None:
+    """Unpack ZooKeeper's files into an empty directory.
 
     Nothing else that an archive may have is unpacked.
     """
-    shutil.rmtree(target, ignore_errors=True)
-    os.mkdir(target, 0o750)
-    with tarfile.open(archive, "r:gz") as tar:
+    os.chmod(target, 0o750)
+    with tarfile.open(fileobj=archive, mode="r:gz") as tar:
         for member in tar:
             folder, _slash, name = member.name.partition("/")
             if folder != backup.VERSION or not member.isfile() or not (name in backup.EPOCHS or backup.FILE.match(name)):
@@ -130,8 +155,14 @@ def extract(archive: str, target: str, owner: str) -> None:
                 shutil.copyfileobj(source, file)
                 file.flush()
                 os.fsync(file.fileno())
-            shutil.chown(os.path.join(target, name), owner, owner)
-    shutil.chown(target, owner, owner)
+
+
+def make_directory(path: str, owner: str) -> None:
+    """Make the directory of data for its service, whoever the one above it belongs to."""
+    entry = pwd.getpwnam(owner)
+    with safe_directory.opened(os.path.dirname(path), make=True) as above:
+        os.mkdir(os.path.basename(path), 0o750, dir_fd=above)
+        os.chown(os.path.basename(path), entry.pw_uid, entry.pw_gid, dir_fd=above, follow_symlinks=False)
 
 
 def restore(module: AnsibleModule, manifest_digest: str) -> str:
@@ -140,25 +171,58 @@ def restore(module: AnsibleModule, manifest_digest: str) -> str:
     Return where the former data are, empty if there were none.
     """
     data, owner = module.params["zookeeper"], module.params["owner"]
-    place, new, note = os.path.join(data, backup.VERSION), os.path.join(data, f"{backup.VERSION}.restoring"), os.path.join(data, NOTE)
+    place, note = os.path.join(data, backup.VERSION), os.path.join(data, NOTE)
+    # Before the server stops.
+    number = pwd.getpwnam(owner).pw_uid
+    if is_there(data) and os.stat(data).st_uid != number:
+        raise ValueError(f"{data} belongs to another user than {owner}, who could not write there: give it to {owner}")
     if module.run_command(["systemctl", "cat", UNIT])[0] == 0:
         code, out, err = module.run_command(["systemctl", "stop", UNIT])
         if code != 0:
             raise ValueError(f"{UNIT} can't be stopped: {' '.join((err or out).split())}")
-    if not os.path.isdir(data):
-        os.makedirs(data, 0o750)
-        shutil.chown(data, owner, owner)
-    extract(os.path.join(module.params["path"], backup.ZOOKEEPER), new, owner)
+    if not is_there(data):
+        make_directory(data, owner)
     kept = ""
-    # What a killed call had put there is no former data.
-    if os.path.isdir(place) and noted(note, manifest_digest) != "replacing":
-        kept = f"{place}.before-restore-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-        os.rename(place, kept)
-    write(note, f"{manifest_digest} replacing\n")
-    shutil.rmtree(place, ignore_errors=True)
-    os.rename(new, place)
-    write(note, f"{manifest_digest} restored\n")
+    # The directory is the service's own: a link that it has put there must not lead root elsewhere.
+    with open(os.path.join(module.params["path"], backup.ZOOKEEPER), "rb") as archive, as_user(owner):
+        for name in os.listdir(data):
+            if name.startswith(f"{backup.VERSION}.restoring"):  # of a killed call
+                shutil.rmtree(os.path.join(data, name), ignore_errors=True)
+        # A name of its own: what a killed call of an earlier release left is root's.
+        new = tempfile.mkdtemp(prefix=f"{backup.VERSION}.restoring.", dir=data)
+        extract(archive, new)
+        # What a killed call had put there is no former data.
+        if is_there(place) and noted(note, manifest_digest) != "replacing":
+            kept = f"{place}.before-restore-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+            os.rename(place, kept)
+        write(note, f"{manifest_digest} replacing\n")
+        shutil.rmtree(place, ignore_errors=True)
+        os.rename(new, place)
+        write(note, f"{manifest_digest} restored\n")
     return kept
+
+
+def bring_marathon(module: AnsibleModule) -> bool:
+    """Write Marathon's archive where Marathon can read it.
+
+    Return whether another one, or none, was there.
+    """
+    source, target, owner = (os.path.join(module.params["path"], backup.MARATHON), module.params["marathon"], module.params["owner"])
+    pwd.getpwnam(owner)
+    wanted = backup.digest(source)
+    with open(source, "rb") as archive, as_user(owner):
+        if is_there(target) and stat.S_ISREG(os.lstat(target).st_mode) and backup.digest(target) == wanted:
+            return False
+        if module.check_mode:
+            return True
+        os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(target)
+        with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400), "wb") as file:
+            shutil.copyfileobj(archive, file)
+            file.flush()
+            os.fsync(file.fileno())
+    return True
 
 
 def main() -> None:
@@ -168,6 +232,7 @@ def main() -> None:
             "path": {"type": "path", "required": True},
             "cluster": {"type": "str", "required": True},
             "zookeeper": {"type": "path", "default": "/var/lib/zookeeper/deephdc"},
+            "marathon": {"type": "path"},
             "owner": {"type": "str", "default": "zookeeper"},
             "overwrite": {"type": "bool", "default": False},
             "only_check": {"type": "bool", "default": False},
@@ -182,19 +247,24 @@ def main() -> None:
         manifest = backup.read_manifest(path)
         if manifest.get("cluster") != module.params["cluster"]:
             raise ValueError(f"{path} is a backup of the cluster {manifest.get('cluster')}, and this one is {module.params['cluster']}")
+        if module.params["marathon"]:
+            if backup.MARATHON not in manifest["files"]:
+                raise ValueError(f"{path} has no {backup.MARATHON}: name the part of the host that backed Marathon up")
+            module.exit_json(changed=bring_marathon(module), kept="", manifest=manifest)
         if backup.ZOOKEEPER not in manifest["files"]:
             raise ValueError(f"{path} has no {backup.ZOOKEEPER}: name the part of the host that backed ZooKeeper up")
         digest = backup.digest(os.path.join(path, backup.MANIFEST))
         place = os.path.join(data, backup.VERSION)
-        there = os.listdir(place) if os.path.isdir(place) else []
-        stage = noted(os.path.join(data, NOTE), digest)
+        with as_user(module.params["owner"]):
+            there = os.listdir(place) if is_there(place) else []
+            stage = noted(os.path.join(data, NOTE), digest)
         is_done = stage == "restored" and is_unused(path, there)
         refused = backup.refusal(there, is_done or stage == "replacing", module.params["overwrite"])
         if refused:
             module.fail_json(msg=refused)
         if not (is_done or module.params["only_check"] or module.check_mode):
             kept = restore(module, digest)
-    except (OSError, LookupError, ValueError) as error:
+    except (OSError, LookupError, ValueError, safe_directory.UnsafeLink) as error:
         module.fail_json(msg=f"Nothing was restored: {error}.")
     module.exit_json(changed=not (is_done or module.params["only_check"]), kept=kept, manifest=manifest)
 

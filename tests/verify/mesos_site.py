@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of mesos and mesos_day2 ask masters, Marathon and Chronos, each request by curl on a host of the cluster."""
+"""What the tests of mesos ask masters, Marathon and Chronos, each request by curl on a host of the cluster."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ AGENTS = {"gpu1": 2, "gpu2": 1}
 PORTS = {"master": 5050, "agent": 5051, "marathon": 8443, "chronos": 4443}
 # Who enters which interface, and the file with the secret that the inventory made.
 ACCOUNTS = {"master": ("operator", "operator"), "marathon": ("marathon", "marathon_http"), "chronos": ("chronos", "chronos_http")}
+
+# A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
+LOOK = (
+    "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); "
+    "case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
+)
+STAY = "; id -un; sleep 600"
 
 
 def secret(cluster: Cluster, name: str) -> str:
@@ -184,6 +191,15 @@ def sandbox(cluster: Cluster, task: dict[str, Any], file: str = "stdout") -> str
     """What a task wrote."""
     find = f"find /var/lib/mesos/agent/slaves -path '*{task['id']}*' -name {file} -exec cat {{}} +"
     return cluster.run(task["host"], find).stdout
+
+
+def devices(text: str) -> list[str]:
+    """Whether each GPU of the host opened."""
+    return [line.split()[1] for line in text.splitlines() if line.startswith("/dev/nvidia")]
+
+
+def looked(cluster: Cluster, task: dict) -> str:
+    return str(until(lambda: sandbox(cluster, task), lambda seen: "nobody" in seen, 20))
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import marks
+
 # Begin what the collection remembers of an agent that it took from frameworks, by who did: the role gpu_hold, the playbook mesos_drain,
 # or the playbook mesos because of a lost device. Mesos itself keeps no reason.
 MARKS = {"held": "gpu_hold: ", "drained": "drained: ", "lost": "lost: "}
@@ -59,23 +61,19 @@ def is_draining(agent: Mapping[str, Any]) -> bool:
 
 
 def is_held(agent: Mapping[str, Any], recorded: str, mark: str) -> bool:
-    """Whether the agent is closed, and what is remembered of it has the mark."""
-    return is_closed(agent) and recorded.startswith(MARKS[mark])
+    """Whether the agent is closed, with this mark or this one among others."""
+    return is_closed(agent) and marks.has(recorded, MARKS[mark], MARKS.values())
 
 
-def kept(agent: Mapping[str, Any], recorded: str, mark: str) -> str:
+def kept(agent: Mapping[str, Any], recorded: str) -> str:
     """Return the sentence that says so if another one closed the agent.
 
-    It is empty if the agent is ours to close.
-    An agent that was closed because of a lost device may be held or drained, too: the next run closes it again.
+    It is empty if the agent is ours to close. What the collection closed with another mark gets this one, too.
     """
-    if not is_closed(agent) or is_held(agent, recorded, mark) or (is_held(agent, recorded, "lost") and mark != "lost"):
+    if not is_closed(agent) or any(is_held(agent, recorded, mark) for mark in MARKS):
         return ""
-    name = agent.get("hostname")
-    if is_held(agent, recorded, "held"):
-        return "the agent of {0} is held by the role gpu_hold ({1}) and stays so".format(name, recorded)
     because = " ({0})".format(recorded) if recorded else ""
-    return "the agent of {0} was deactivated by an administrator{1} and stays so".format(name, because)
+    return "the agent of {0} was deactivated by an administrator{1} and stays so".format(agent.get("hostname"), because)
 
 
 def left(agent: Mapping[str, Any], recorded: str, unfit: str) -> str:

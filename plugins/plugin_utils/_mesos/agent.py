@@ -6,7 +6,7 @@
 
 Each variable MESOS_X is the flag --x.
 
-Sources of the flags: tests/data/mesos. Those of the values: attributes-resources.md of Mesos (syntax) and its GPU allocator
+tests/real_mesos gives the flags to the real program. Sources of the values: attributes-resources.md of Mesos (syntax) and its GPU allocator
 (allocator.cpp). The agent takes ``--resources`` with ``gpus`` only together with ``--nvidia_gpu_devices`` of as many NVML
 indices, and hands out whole NVIDIA GPUs.
 """
@@ -30,9 +30,11 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos.master
 # In the order in which the agent makes them. Of GPUs, the isolator asks for cgroups/devices and filesystem/linux.
 ISOLATION = (
     *("filesystem/linux", "docker/runtime", "volume/sandbox_path", "cgroups/cpu", "cgroups/mem", "cgroups/devices"),
-    *("disk/du", "namespaces/pid", "linux/capabilities", "posix/rlimits"),
+    # nnp: with an image and a volume of its own, a task could else bring a set-uid program and be root on the host.
+    *("disk/du", "namespaces/pid", "linux/capabilities", "linux/nnp", "posix/rlimits"),
 )
 GPU_ISOLATION = "gpu/nvidia"
+WORK_DIR = "/var/lib/mesos/agent"
 # A change of one of these makes another agent: the present one would not start again with its tasks.
 IDENTITY = ("MESOS_RESOURCES", "MESOS_ATTRIBUTES", "MESOS_NVIDIA_GPU_DEVICES", "MESOS_HOSTNAME", "MESOS_PORT")
 
@@ -62,7 +64,7 @@ def attributes(accelerators: Sequence[Accelerator]) -> str:
 
     :raises ValueError: the input is not a list of accelerators.
     """
-    offered = [accelerator for accelerator in _seen_by_nvml(accelerators) if _is_whole(accelerator)]
+    offered = whole(accelerators)
     pairs: list[str] = []
     for key, name in (
         ("vendor", "gpu_vendor"),
@@ -95,8 +97,86 @@ def gpu_flags(present: Sequence[Accelerator], mine: Collection[str], lost: int =
 
 
 def whole(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
-    """Return accelerators that Mesos can offer: undivided NVIDIA GPUs, by PCI address."""
-    return [accelerator for accelerator in _seen_by_nvml(accelerators) if _is_whole(accelerator)]
+    """Return accelerators that Mesos can offer, or could before they were lost.
+
+    They are undivided NVIDIA GPUs, by PCI address.
+    """
+    return [accelerator for accelerator in _of_the_driver(accelerators) if _is_whole(accelerator)]
+
+
+def disk_mib(mounts: Sequence[Mapping[str, Any]]) -> int:
+    """Return what tasks may have of the file system of the agent's folder.
+
+    It is 0 if that is not known. As Mesos reckons it: all but 5 GiB, or half of a small one. An agent whose resources do not say it
+    reckons again at each start, and is another one when the file system has grown.
+    """
+    path = f"{WORK_DIR}/"
+    above = [one for one in mounts if path.startswith(f"{str(one.get('mount') or '').rstrip('/')}/") and one.get("size_total")]
+    if not above:
+        return 0
+    total = int(max(above, key=lambda one: len(str(one["mount"])))["size_total"]) // 2**20
+    return total - 5120 if total >= 10240 else total // 2
+
+
+def with_disk(present: Mapping[str, str], recorded: int) -> dict[str, str]:
+    """Return the environment that makes the present agent what it is.
+
+    One whose resources do not say its disk reckons it at each start, and is another agent when the file system has grown. With the disk
+    that it registered with it stays the same.
+
+    :arg recorded: MiB of its record; 0 if that is not known.
+    """
+    resources = _pairs(present.get("MESOS_RESOURCES", ""))
+    if not present or not recorded or "disk" in resources:
+        return dict(present)
+    return {**present, "MESOS_RESOURCES": _text({**resources, "disk": str(recorded)})}
+
+
+def settled(wanted: Mapping[str, str], present: Mapping[str, str], own: Mapping[str, Any]) -> dict[str, str]:
+    """Return the environment of an agent that keeps what it has while that fits.
+
+    Another kernel, a new driver and a file system that grew would else make another agent, for which the host has to be empty.
+
+    :arg present: of the agent that is there; empty for none. own: the resources that the site itself sets.
+    """
+    if not present:
+        return dict(wanted)
+    has, new = (_pairs(one.get("MESOS_RESOURCES", "")) for one in (present, wanted))
+    kept = [name for name, fits in (("mem", _memory_fits), ("disk", _both)) if name not in own and fits(has.get(name), new.get(name))]
+    new.update({name: has[name] for name in kept})
+    # One that was made without it goes on so, where its record can't be read.
+    if "disk" not in has and "disk" not in own:
+        new.pop("disk", None)
+    found = {**wanted, **({"MESOS_RESOURCES": _text(new)} if new else {})}
+    if _without_driver(wanted) == _without_driver(present) and "MESOS_ATTRIBUTES" in present:
+        found["MESOS_ATTRIBUTES"] = present["MESOS_ATTRIBUTES"]
+    return found
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {name: value for name, _colon, value in (part.partition(":") for part in text.split(";") if part)}
+
+
+def _text(resources: Mapping[str, str]) -> str:
+    return ";".join(f"{name}:{value}" for name, value in resources.items())
+
+
+def _both(has: str | None, new: str | None) -> bool:
+    return bool(has and new)
+
+
+def _memory_fits(has: str | None, new: str | None) -> bool:
+    """Whether tasks may go on to have so much.
+
+    Some of what is reserved may go, and much that was added is taken up.
+    """
+    if not (has and new and has.isdigit() and new.isdigit()):
+        return False
+    return int(has) - 256 <= int(new) <= int(has) * 1.1
+
+
+def _without_driver(environment: Mapping[str, str]) -> list[str]:
+    return [part for part in environment.get("MESOS_ATTRIBUTES", "").split(";") if not part.startswith("gpu_driver_version:")]
 
 
 def memory_mib(total: int, reserved: int) -> int:
@@ -115,13 +195,13 @@ def environment(own: Mapping[str, Any], cluster: Mapping[str, Any], gpus: Mappin
     :arg cluster: port, tls and url, the address of the masters in ZooKeeper.
     :arg gpus: as gpu_flags gives them.
     """
-    resources = {"cpus": own["cpus"], "mem": own["memory_mib"], **own["resources"]}
+    resources = {"cpus": own["cpus"], "mem": own["memory_mib"], "disk": own.get("disk_mib"), **own["resources"]}
     parts = [f"{name}:{value}" for name, value in resources.items() if value] + ([gpus["resources"]] if gpus else [])
     attributes = [f"{name}:{value}" for name, value in own["attributes"].items()] + ([gpu_attributes] if gpu_attributes else [])
     capabilities = json.dumps({"capabilities": list(own["capabilities"])})
     return {
         "MESOS_MASTER": str(cluster["url"]),
-        "MESOS_WORK_DIR": "/var/lib/mesos/agent",
+        "MESOS_WORK_DIR": WORK_DIR,
         "MESOS_RUNTIME_DIR": "/var/run/mesos",
         "MESOS_HOSTNAME": str(own["name"]),
         "MESOS_IP": str(own["address"]),
@@ -137,7 +217,7 @@ def environment(own: Mapping[str, Any], cluster: Mapping[str, Any], gpus: Mappin
         "MESOS_IMAGE_PROVIDERS": "docker",
         # The default is below /tmp.
         "MESOS_DOCKER_STORE_DIR": "/var/lib/mesos/store/docker",
-        "MESOS_ISOLATION": ",".join([*ISOLATION, *own["isolation"], *([GPU_ISOLATION] if gpus else [])]),
+        "MESOS_ISOLATION": ",".join(dict.fromkeys([*ISOLATION, *own["isolation"], *([GPU_ISOLATION] if gpus else [])])),
         "MESOS_CGROUPS_ENABLE_CFS": "true",
         "MESOS_ENFORCE_CONTAINER_DISK_QUOTA": "true",
         "MESOS_SWITCH_USER": "true",
@@ -188,16 +268,28 @@ def identity_changes(present: Mapping[str, str], wanted: Mapping[str, str]) -> l
         f"--{name[len('MESOS_') :].lower()} is {present.get(name, 'not set')} and becomes {wanted.get(name, 'not set')}"
         for name in IDENTITY
         if present.get(name) != wanted.get(name)
+        # Their order says nothing.
+        and (name != "MESOS_RESOURCES" or _pairs(present.get(name, "")) != _pairs(wanted.get(name, "")))
     ]
 
 
-def _seen_by_nvml(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
-    """Return the GPUs that NVML numbers, in its order, usable by jobs or not.
+def is_listed(accelerator: Accelerator) -> bool:
+    """Whether NVML lists the GPU: nvidia-smi, which asks NVML, does not say otherwise."""
+    return not any(found.get("problem") in ("excluded", "nvidia_smi_unlisted") for found in accelerator.get("health") or [])
 
-    They are those of the driver nvidia by PCI address.
-    """
+
+def _of_the_driver(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
+    """The GPUs of the driver nvidia by PCI address, usable by jobs or not."""
     schedulable(accelerators)  # refuses what is not a list of accelerators
     return sorted((accelerator for accelerator in accelerators if accelerator.get("driver") in NVIDIA.drivers), key=by_address)
+
+
+def _seen_by_nvml(accelerators: Sequence[Accelerator]) -> list[Accelerator]:
+    """The GPUs that NVML numbers, in its order.
+
+    A GPU that the driver could not start has no number, and those after it have the numbers before theirs.
+    """
+    return [accelerator for accelerator in _of_the_driver(accelerators) if is_listed(accelerator)]
 
 
 def _is_whole(accelerator: Accelerator) -> bool:

@@ -59,6 +59,7 @@ def plan(variables: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Any], hostva
 
 def _settings(variables: t.Mapping[str, t.Any], urls: list[str]) -> dict[str, t.Any]:
     return {
+        "made": "Made by deephdc.accelerators",  # file_set knows the file by it
         "marathon": urls,
         "credential_file": f"{FOLDER}/credential",
         "ca_file": f"{FOLDER}/ca.pem" if variables["ca"] else "",

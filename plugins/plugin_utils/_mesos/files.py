@@ -1,7 +1,7 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
 # This file is private to the collection: its content may change in any release.
-"""Files with secrets of masters and agents: pure functions.
+"""Files of masters and agents that root alone may read: pure functions.
 
 Mesos 1.11 reads credentials as JSON only.
 """
@@ -21,6 +21,8 @@ PRINCIPALS = ("operator", "agents", "marathon", "chronos")
 def secret_files(plan: t.Mapping[str, t.Any], secrets: t.Mapping[str, str], part: str) -> list[dict[str, str]]:
     """What file_set writes on a master or an agent.
 
+    Rights are among them, as JSON has no place for the mark by which file_set would know its own file.
+
     :param plan: the plan of the cluster.
     :param part: master or agent.
     """
@@ -28,7 +30,7 @@ def secret_files(plan: t.Mapping[str, t.Any], secrets: t.Mapping[str, str], part
         raise ValueError(f"There are no secrets for {part}: write master or agent.")
     operator = {"credentials": [{"principal": "operator", "secret": secrets["operator"]}]}
     acls = access_rules(plan["users"], bool(plan["hosts"]["chronos"]))
-    rules = {"path": f"{FOLDER}/acls.json", "content": json.dumps(acls, indent=2) + "\n"}
+    rules = _file("acls.json", json.dumps(acls, indent=2) + "\n")
     if part == "agent":
         own = {"principal": "agents", "secret": secrets["agents"]}
         return [_file("agent_credential.json", _json(own)), _file("http_credentials.json", _json(operator)), rules]

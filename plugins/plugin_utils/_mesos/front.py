@@ -115,6 +115,11 @@ def _head(variables: t.Mapping[str, t.Any]) -> list[str]:
     ]
 
 
+# What no user does through the front: by it a Marathon resigns, and writes its state to an address of the caller's choice, or reads it
+# from one. An operator asks Marathon itself.
+CLOSED = {"marathon": r"^/+v2/+leader(/|;|$)"}
+
+
 def _section(part: Part, names: t.Sequence[str], port: int, variables: t.Mapping[str, t.Any]) -> list[str]:
     account = base64.b64encode(f"{part.user}:{variables['secrets'][part.secret]}".encode()).decode()
     tls = variables["tls"]
@@ -132,6 +137,11 @@ def _section(part: Part, names: t.Sequence[str], port: int, variables: t.Mapping
         "  http-send-name-header Host",
         # By it a Marathon would believe that it had passed the request on itself.
         "  http-request del-header X-Marathon-Via",
+        *(
+            f"  http-request deny deny_status 403 if !METH_GET {{ path,url_dec -m reg -i {CLOSED[name]} }}"
+            for name in CLOSED
+            if name == part.name
+        ),
         # As the front's ProxyPassReverse has it, with the socket: only then Apache translates it into an address of its own.
         rf"  http-response replace-header Location ^((https?:)?//[^/]+)?(/.*)$ unix:{socket_of(part.name)}|http://{part.name}\3",
         f"  default-server {usual}",

@@ -9,7 +9,9 @@ import ipaddress
 import re
 import typing as t
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import SILENCE
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number, is_mig
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
@@ -195,6 +197,14 @@ def gpu_errors(host: str, mine: t.Sequence[t.Mapping[str, t.Any]], facts: t.Mapp
             )
             what = f"{accelerator.get('model') or 'The GPU'} at {address} of {host} is divided by MIG, but Mesos gives whole GPUs only"
             found.append(Finding("division", f"{what}: {remedy}.", host, address, remedy))
+    # NVML numbers what the driver could start. Where nothing said which GPUs these are, a number may be another manager's GPU.
+    own = {accelerator.get("pci_address") for accelerator in mine}
+    others = [device for device in facts["accelerators"] if device.get("driver") in NVIDIA.drivers and device.get("pci_address") not in own]
+    silent = [one for device in mine for one in device.get("health") or [] if one.get("problem") in SILENCE]
+    if others and silent:
+        remedy = "make nvidia-smi answer on this host, or take the host out of mesos_agents"
+        what = f"{host} has GPUs of other managers, and which number each GPU has for Mesos is not known ({silent[0].get('message')})"
+        found.append(Finding("tool", f"{what}: {remedy}.", host, remedy=remedy))
     if mine and not is_simulated and not facts["mesos_host"]["nvml"]:
         remedy = "install the driver with libnvidia-ml.so.1 (role nvidia_driver)"
         found.append(

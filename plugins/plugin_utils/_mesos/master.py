@@ -3,7 +3,7 @@
 # This file is private to the collection: its content may change in any release.
 """Environment and access rules of Mesos masters: pure functions.
 
-Each variable MESOS_X is the flag --x. tests/data/mesos has the source of each.
+Each variable MESOS_X is the flag --x. tests/real_mesos gives them to the real program.
 """
 
 from __future__ import annotations

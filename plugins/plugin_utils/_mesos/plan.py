@@ -67,7 +67,10 @@ def agent(
     """
     usable = [device for device in mine if device.get("driver") in NVIDIA.drivers]
     devices, lost = with_lost(usable, promised, host)
-    present = {device["pci_address"] for device in mesos_agent.whole(usable)}
+    before = {device["pci_address"] for device in promised}
+    # What NVML does not list can't be offered; what was promised of it is lost.
+    devices = [device for device in devices if device["pci_address"] in before or mesos_agent.is_listed(device)]
+    present = {device["pci_address"] for device in mesos_agent.whole(usable) if mesos_agent.is_listed(device)}
     gone = [device for device in mesos_agent.whole(devices) if device["pci_address"] not in present]
     gpus = mesos_agent.gpu_flags(facts["accelerators"], present, len(gone))
     reserved = int(given["reserved_memory_mib"])
@@ -75,10 +78,9 @@ def agent(
         **given,
         "cpus": int(facts.get("processor_vcpus") or 0),
         "memory_mib": mesos_agent.memory_mib(int(facts.get("memtotal_mb") or 0), reserved),
+        "disk_mib": mesos_agent.disk_mib(facts.get("mounts") or []),
     }
-    return Agent(
-        host, own, devices, gpus, mesos_agent.attributes(devices), lost, _strange(host, mine, {one["pci_address"] for one in promised})
-    )
+    return Agent(host, own, devices, gpus, mesos_agent.attributes(devices), lost, _strange(host, mine, before))
 
 
 def _strange(host: str, mine: t.Sequence[dict[str, t.Any]], promised: t.Collection[str]) -> list[Finding]:

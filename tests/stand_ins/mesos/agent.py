@@ -39,6 +39,8 @@ keep the current agent id, you might want to change the
 To restart this agent with a new agent id instead, do as follows:
 rm -f {latest}
 This ensures that the agent does not recover old live executors."""
+# The families of isolators.
+FAMILIES = ("cgroups/", "disk/", "docker/", "filesystem/", "gpu/nvidia", "linux/", "namespaces/", "posix/", "volume/")
 
 
 class Agent:
@@ -83,7 +85,11 @@ class Agent:
         names = values.get("isolation", "posix/cpu,posix/mem").split(",")
         start = "Failed to create a containerizer: Could not create MesosContainerizer: "
         if len(set(names)) != len(names):
-            raise Refused(f"{start}Duplicate entries found in --isolation flag '{values['isolation']}'")
+            raise Refused(f"{start}Duplicate entries found in --isolation flag '[ {', '.join(names)} ]'")
+        for name in names:
+            # The real one has more.
+            if not name.startswith(FAMILIES):
+                raise Refused(f"{start}Unknown or unsupported isolator '{name}'")
         if "image_providers" in values:
             if "docker/runtime" not in names:
                 raise Refused(
@@ -248,7 +254,10 @@ class Agent:
         folder.mkdir(parents=True, exist_ok=True)
         command = record.pop("command")
         text = command.get("value", "") if command.get("shell", True) else " ".join(command.get("arguments", []))
-        task = Task(folder, {**record, "gpus": free[:wanted], "container": container, "sandbox": str(runs / container), "text": text})
+        nnp = "linux/nnp" in self.values.get("isolation", "").split(",")
+        task = Task(
+            folder, {**record, "gpus": free[:wanted], "container": container, "sandbox": str(runs / container), "text": text, "nnp": nnp}
+        )
         self.tasks[record["task_id"]] = task
         task.save()
         environment = {

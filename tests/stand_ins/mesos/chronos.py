@@ -155,7 +155,7 @@ class Chronos:
         if self.known:
             name, _colon, secret = self.known.partition(":")
             if access.principal_of(request.headers.get("Authorization", ""), {name: secret}) is None:
-                raise unauthorized(self.values.get("http_realm", "Mesosphere"))
+                raise unauthorized(self.values.get("http_realm", "Mesosphere"), {"message": "Unauthorized"})
         # Of all paths (ChronosRestModule.scala), /ping and /leader among them.
         if not self.leading:
             return self.forward(request)
@@ -206,7 +206,7 @@ class Chronos:
             return self.kill(self.find(parts[2]))
         if parts[:1] == ["job"] and len(parts) > 1:
             return self.job(request, parts[1:])
-        raise Failure(404)
+        raise Failure(404, "")
 
     def find(self, name: str) -> jobs.Job:
         if name not in self.state["jobs"]:

@@ -139,8 +139,12 @@ class Cluster:
         request = call[kind.lower()]
         with self.changed:
             agent = self.agents.get(request["agent_id"]["value"])
+            if agent is None and kind == "MARK_AGENT_GONE":
+                raise Failure(404, f"Agent '{request['agent_id']['value']}' not found")
+            if kind == "REACTIVATE_AGENT" and (agent is None or not agent.deactivated):
+                raise Failure(400, "Agent is not deactivated")
             if agent is None:
-                raise Failure(400, "Unknown agent" if kind == "DRAIN_AGENT" else "Agent is not known")
+                raise Failure(400, "Unknown agent")
             if kind == "MARK_AGENT_GONE":
                 agent.commands.append({"shutdown": True})
                 self.forget(agent.id)

@@ -30,7 +30,7 @@ class MarathonWeb:
         if self.known:
             name, _colon, secret = self.known.partition(":")
             if access.principal_of(request.headers.get("Authorization", ""), {name: secret}) is None:
-                raise unauthorized(marathon.values.get("http_realm", "Mesosphere"))
+                raise unauthorized(marathon.values.get("http_realm", "Mesosphere"), {"message": "Unauthorized"})
         if request.path == "/ping":
             return Reply(200, "pong")
         if request.path == "/metrics":

@@ -144,7 +144,9 @@ class Master:
             return Reply(200, views.metrics(self.cluster, self.started, time.time()))
         if path == "/flags":
             allowed = access.approved(self.acls, "view_flags", principal)
-            return Reply(200, {"flags": self.values}) if allowed else Reply(403)
+            if not allowed:
+                raise Failure(403)
+            return Reply(200, {"flags": self.values})
         cluster = self.leading(request)
         with cluster.changed:
             if path == "/slaves":
@@ -165,10 +167,10 @@ class Master:
         """Old endpoints that change something. Only /teardown does; the others are taken and kept nowhere."""
         principal = self.principal(request, "authenticate_http_readwrite", READWRITE)
         if path == "/teardown":
+            posted(request)
             identity = request.body.decode().partition("=")[2]
             framework = cluster.frameworks.get(identity)
-            owner = framework.principal if framework else None
-            if not access.approved(self.acls, "teardown_frameworks", principal, owner):
+            if framework and not access.approved(self.acls, "teardown_frameworks", principal, framework.principal):
                 raise Failure(403)
             cluster.remove(identity)
         return Reply(200, None)
@@ -176,16 +178,22 @@ class Master:
     def operator(self, request: Request) -> Reply:
         principal = self.principal(request, "authenticate_http_readwrite", READWRITE)
         cluster = self.leading(request)
-        if request.method != "POST":
-            raise Failure(405, "Expecting one of { 'POST' }")
-        call = request.json()
-        if call["type"] in CHANGING:
+        posted(request)
+        try:
+            call = request.json()
+        except ValueError as error:
+            raise Failure(400, "Failed to parse body into JSON: syntax error at line 1 near: " + request.body.decode()[1:]) from error
+        kind = str(call.get("type"))
+        if kind in CHANGING:
+            if kind.lower() not in call:
+                raise Failure(400, f"Failed to validate master::Call: Expecting '{kind.lower()}' to be present")
             cluster.operate(principal, call)
             return Reply(200, None)
         with cluster.changed:
-            found = views.operator(cluster, principal, call["type"], self.values, time.time(), self.started)
+            found = views.operator(cluster, principal, kind, self.values, time.time(), self.started)
         if found is None:
-            raise Failure(501, f"The stand-in has no call {call['type']}")
+            # The real one has more calls; a name that it does not know is no type for it.
+            raise Failure(400, "Failed to validate master::Call: Expecting 'type' to be present")
         return Reply(200, found)
 
     def agent(self, request: Request, path: str) -> Reply:
@@ -212,6 +220,11 @@ class Master:
         except ValueError as error:
             return Reply(200, stream=iter_of([{"type": "ERROR", "error": {"message": str(error)}}]))
         return Reply(200, None, {"Mesos-Stream-Id": framework.stream}, stream=follow(cluster, framework, framework.stream))
+
+
+def posted(request: Request) -> None:
+    if request.method != "POST":
+        raise Failure(405, f"405 Method Not Allowed. Expecting one of {{ 'POST' }}, but received '{request.method}'.")
 
 
 def iter_of(events: list[dict[str, Any]]) -> Iterator[bytes]:

@@ -21,9 +21,9 @@ DEVICES = ["c *:* m", "b *:* m", "c 5:1 rwm", "c 4:0 rwm", "c 4:1 rwm", "c 136:*
 DEVICES += ["c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 5:0 rwm", "c 1:9 rwm", "c 1:8 rwm"]
 # The wrapper joins the groups, becomes the user, and leaves the exit status where a restarted agent finds it.
 WRAPPER = """for group in $GROUPS_OF_TASK; do echo $$ > "$group/cgroup.procs" || exit 126; done
-exit_file=$EXIT_FILE; account=$ACCOUNT; unset GROUPS_OF_TASK EXIT_FILE ACCOUNT
-if [ "$(id -un)" = "$account" ]; then /bin/sh -c "$0" > "$MESOS_SANDBOX/stdout" 2> "$MESOS_SANDBOX/stderr"
-else setpriv --reuid="$account" --regid="$(id -g "$account")" --init-groups --inh-caps=-all \
+exit_file=$EXIT_FILE; account=$ACCOUNT; nnp=$NO_NEW_PRIVS; unset GROUPS_OF_TASK EXIT_FILE ACCOUNT NO_NEW_PRIVS
+if [ "$(id -un)" = "$account" ]; then setpriv $nnp /bin/sh -c "$0" > "$MESOS_SANDBOX/stdout" 2> "$MESOS_SANDBOX/stderr"
+else setpriv --reuid="$account" --regid="$(id -g "$account")" --init-groups --inh-caps=-all $nnp \
   /bin/sh -c "$0" > "$MESOS_SANDBOX/stdout" 2> "$MESOS_SANDBOX/stderr"; fi
 echo $? > "$exit_file.new"; mv "$exit_file.new" "$exit_file"
 """
@@ -92,7 +92,8 @@ class Task:
                 limit = int((self.record["resources"].get("mem", 32.0) + 32) * 2**20)
                 (group / "memory.limit_in_bytes").write_text(str(limit), encoding="ascii")
         groups = " ".join(self.record["groups"])
-        mine = {"GROUPS_OF_TASK": groups, "EXIT_FILE": str(self.folder / "exit"), "ACCOUNT": account.pw_name}
+        limits = "--no-new-privs" if self.record["nnp"] else ""
+        mine = {"NO_NEW_PRIVS": limits, "GROUPS_OF_TASK": groups, "EXIT_FILE": str(self.folder / "exit"), "ACCOUNT": account.pw_name}
         process = subprocess.Popen(
             ["/bin/sh", "-c", WRAPPER, self.record["text"]],
             env={**environment, **mine},

@@ -50,13 +50,13 @@ def slave(cluster: Cluster, agent: Agent) -> dict[str, Any]:
 
 def agent_v1(cluster: Cluster, agent: Agent) -> dict[str, Any]:
     """An entry of GET_AGENTS."""
-    total = amounts.to_json(agent.info["resources"])
+    total, used, free = (amounts.to_json(one) for one in (agent.info["resources"], agent.used(), offered(cluster, agent)))
     return {
         "agent_info": {
             "id": {"value": agent.id},
             "hostname": agent.info["hostname"],
             "port": agent.info["port"],
-            "resources": total,
+            "resources": [{key: value for key, value in one.items() if key != "role"} for one in total],
             "attributes": attribute_list(agent.info["attributes"]),
         },
         "active": agent.active and not agent.deactivated,
@@ -65,8 +65,8 @@ def agent_v1(cluster: Cluster, agent: Agent) -> dict[str, Any]:
         "pid": pid(agent),
         "registered_time": {"nanoseconds": int(agent.registered * 1e9)},
         "total_resources": total,
-        "allocated_resources": amounts.to_json(agent.used()),
-        "offered_resources": amounts.to_json(offered(cluster, agent)),
+        **({"allocated_resources": used} if used else {}),
+        **({"offered_resources": free} if free else {}),
         "capabilities": [{"type": "AGENT_DRAINING"}],
         **({"drain_info": agent.drain} if agent.drain else {}),
     }
@@ -101,7 +101,7 @@ def framework_of(cluster: Cluster, principal: str | None, framework: Framework) 
         "user": framework.info.get("user", ""),
         "hostname": framework.info.get("hostname", ""),
         "webui_url": framework.info.get("webui_url", ""),
-        "roles": framework.roles(),
+        **({"roles": framework.roles()} if framework.can("MULTI_ROLE") else {"role": framework.roles()[0]}),
         "capabilities": [entry["type"] for entry in framework.info.get("capabilities", [])],
         "active": bool(framework.stream),
         "connected": bool(framework.stream),
@@ -173,8 +173,6 @@ def operator(
         "GET_HEALTH": {"healthy": True},
         "GET_VERSION": {"version_info": VERSION},
         "GET_AGENTS": {"agents": [agent_v1(cluster, agent) for agent in listed], "recovered_agents": []},
-        "GET_TASKS": {"tasks": tasks(cluster, principal)},
-        "GET_FRAMEWORKS": {"frameworks": [{"framework_info": one} for one in frameworks(cluster, principal)]},
         "GET_METRICS": {"metrics": [{"name": name, "value": value} for name, value in metrics(cluster, started, now).items()]},
         "GET_FLAGS": {"flags": [{"name": name, "value": value} for name, value in values.items()]},
     }

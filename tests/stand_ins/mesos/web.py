@@ -52,15 +52,17 @@ class Reply:
 
 
 class Failure(Exception):
-    """An answer that is raised."""
+    """An answer that is raised; without a text of its own it has libprocess' one."""
 
     def __init__(self, status: int, body: Any = None, **headers: str) -> None:
+        if body is None and status >= 400:
+            body = f"{status} {http.HTTPStatus(status).phrase}."
         super().__init__(str(body))
         self.reply = Reply(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def unauthorized(realm: str) -> Failure:
-    return Failure(401, {"message": "Unauthorized"}, WWW_Authenticate=f'Basic realm="{realm}"')
+def unauthorized(realm: str, body: Any = None) -> Failure:
+    return Failure(401, body, WWW_Authenticate=f'Basic realm="{realm}"')
 
 
 def serve(address: str, port: int, context: ssl.SSLContext | None, answer: Callable[[Request], Reply]) -> ThreadingHTTPServer:

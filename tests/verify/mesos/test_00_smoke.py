@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from local import Cluster
-from mesos_site import AGENTS, app, metrics, sandbox, start, state, until
+from mesos_site import AGENTS, LOOK, STAY, app, devices, looked, metrics, start, state
 
 OWNS = (
     "playbooks/mesos.yml",
@@ -19,6 +19,7 @@ OWNS = (
     "roles/zookeeper",
     "plugins/filter/mesos_cluster.py",
     "plugins/module_utils/_mesos/api.py",
+    "plugins/module_utils/_mesos/checkpoint.py",
     "plugins/modules/mesos_host_facts.py",
     "plugins/modules/mesos_offers.py",
     "plugins/plugin_utils/_mesos",
@@ -27,12 +28,6 @@ OWNS = (
 )
 
 pytestmark = pytest.mark.usefixtures("clean")
-# A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
-LOOK = (
-    "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); "
-    "case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
-)
-STAY = "; id -un; sleep 600"
 
 
 def test_agents_offer_their_gpus_by_type(cluster: Cluster) -> None:
@@ -45,6 +40,5 @@ def test_agents_offer_their_gpus_by_type(cluster: Cluster) -> None:
 
 def test_a_task_opens_its_gpu_alone(cluster: Cluster) -> None:
     (task,) = start(cluster, app("one", LOOK + STAY, gpus=1, constraints=[["hostname", "LIKE", "gpu1"]]))
-    seen = str(until(lambda: sandbox(cluster, task), lambda text: "nobody" in text, 20))
-    opened = [line.split()[1] for line in seen.splitlines() if line.startswith("/dev/nvidia")]
-    assert sorted(opened) == ["no", "yes"] and "nobody" in seen
+    seen = looked(cluster, task)
+    assert sorted(devices(seen)) == ["no", "yes"] and "nobody" in seen

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks of Marathon and Chronos: each opens the GPU that it was given, and no other."""
+"""Tasks of Marathon and Chronos: who gets no GPU, who waits, and who is refused; a job of Chronos opens its own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 import pytest
 from local import Cluster
-from mesos_site import AGENTS, app, ask, metrics, sandbox, start, tasks, until
+from mesos_site import AGENTS, LOOK, STAY, app, ask, devices, metrics, sandbox, start, tasks, until
 
 OWNS = (
     "roles/chronos/tasks",
@@ -31,27 +31,6 @@ OWNS = (
 )
 
 pytestmark = pytest.mark.usefixtures("clean")
-# A device without a driver says ENXIO to whom it opens for, and EPERM to all others.
-LOOK = (
-    "for d in /dev/nvidia[0-9]; do m=$( (: < $d) 2>&1 ); "
-    "case $m in *'not permitted'*|*'ermission denied'*) echo $d no;; *) echo $d yes;; esac; done"
-)
-STAY = "; id -un; sleep 600"
-
-
-def devices(text: str) -> list[str]:
-    """Whether each GPU of the host opened."""
-    return [line.split()[1] for line in text.splitlines() if line.startswith("/dev/nvidia")]
-
-
-def looked(cluster: Cluster, task: dict) -> str:
-    return str(until(lambda: sandbox(cluster, task), lambda seen: "nobody" in seen, 20))
-
-
-def test_a_task_opens_its_gpu_alone(cluster: Cluster) -> None:
-    (task,) = start(cluster, app("one", LOOK + STAY, gpus=1, constraints=[["hostname", "LIKE", "gpu1"]]))
-    seen = looked(cluster, task)
-    assert sorted(devices(seen)) == ["no", "yes"] and "nobody" in seen
 
 
 def test_a_task_without_gpus_opens_none_and_goes_to_no_gpu(cluster: Cluster) -> None:
@@ -84,6 +63,12 @@ def test_more_than_there_are_wait(cluster: Cluster) -> None:
 )
 def test_what_can_never_run_is_refused_at_once(cluster: Cluster, change: dict, status: int) -> None:
     assert ask(cluster, "marathon", "/v2/apps", {**app("wrong", "true", gpus=1), **change}).status == status
+
+
+def test_a_task_gets_no_rights_by_a_program_of_its_own(cluster: Cluster) -> None:
+    """A set-uid program of an image, or of a folder of the host, makes no user root."""
+    (task,) = start(cluster, app("rights", f"grep NoNewPrivs /proc/self/status; {STAY.lstrip('; ')}", gpus=1))
+    assert until(lambda: sandbox(cluster, task), lambda seen: "nobody" in seen, 20).split()[:2] == ["NoNewPrivs:", "1"]
 
 
 def test_a_task_of_root_does_not_run(cluster: Cluster) -> None:

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from local import Cluster
+import yaml
+from local import Cluster, changed
 from mesos_site import secret
 
 OWNS = (
     "roles/mesos_cluster/tasks/check.yml",
+    "plugins/plugin_utils/_mesos/ensemble.py",
     "plugins/plugin_utils/_mesos/inventory.py",
     "plugins/plugin_utils/_mesos/settings.py",
 )
@@ -50,3 +53,25 @@ def test_a_secret_is_in_no_sentence(cluster: Cluster) -> None:
     given = {"operator": "short:secret@0123", "agents": secret(cluster, "agents")}
     output = said(cluster, mesos_cluster_secrets=given)
     assert "short:secret" not in output and secret(cluster, "agents") not in output
+
+
+def test_three_masters_do_not_become_one(cluster: Cluster, tmp_path: Path) -> None:
+    """They would be two clusters, and Marathon would lead in both."""
+    inventory = yaml.safe_load((cluster.inventory / "hosts.yml").read_text())
+
+    def lose(group: Any) -> None:
+        for host in ("m2", "m3"):
+            (group.get("hosts") or {}).pop(host, None)
+        for child in (group.get("children") or {}).values():
+            lose(child or {})
+
+    for name, group in inventory.items():
+        if name != "local_hosts":
+            lose(group or {})
+    path = tmp_path / "hosts.yml"
+    path.write_text(yaml.safe_dump(inventory))
+    for more in ((), ("--check",)):
+        variables = {"mesos_cluster_zookeeper_ids": {"m1": 1}}
+        output = cluster.playbook(PLAYBOOK, *more, inventories=(str(path),), variables=variables, succeeds=False)
+        assert "ZooKeeper runs with" in output and "the masters run with" in " ".join(output.split()), output[-3000:]
+        assert "Put the former hosts back" in " ".join(output.split()) and changed(output) == []

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 from local import ROOT, Cluster
 from mesos_front_site import AUDIENCES, FRONT, Answer, Provider, get, known_attacks, reached, request, send
-from mesos_site import ACCOUNTS, app, secret, until
+from mesos_site import ACCOUNTS, MASTERS, app, secret, until
 
 # The balancer's attacks are prepared by the tests of the scenario mesos.
 sys.path.insert(0, str(ROOT / "tests/verify/mesos"))
@@ -213,6 +213,29 @@ def test_a_body_beyond_the_limit(cluster: Cluster, provider: Provider) -> None:
     assert huge.status in (0, 400, 413) and reached(cluster)["chronos"] == before["chronos"]
     large = app("large", "true", instances=0, env={"TEXT": "x" * 2**18})
     assert get(cluster, request("/marathon/v2/apps", method="POST", token=provider.token(), body=large)).status == 201
+
+
+def test_no_user_makes_marathon_resign(cluster: Cluster, provider: Provider) -> None:
+    """With backup= it would write its state, passwords in it, to where the user says."""
+    token = provider.token("carol", "marathon")
+    began = {host: cluster.out(host, "systemctl show -p MainPID --value marathon") for host in MASTERS}
+    paths = [
+        "v2/leader",
+        "v2/leader?backup=file:///tmp/x",
+        "v2/leader?restore=s3://evil/x",
+        "v2/leader/",
+        "/v2//leader",
+        "v2/%6ceader",
+        "V2/Leader",
+    ]
+    texts = {
+        f"{method} {path}": request(f"/marathon/{path}", method=method, token=token)
+        for path, method in itertools.product(paths, ("DELETE", "POST", "PUT", "PATCH"))
+    }
+    answers = send(cluster, texts)
+    assert {answer.status for answer in answers.values()} == {403}, {name: answer.status for name, answer in answers.items()}
+    assert get(cluster, request("/marathon/v2/leader", token=token)).status == 200
+    assert {host: cluster.out(host, "systemctl show -p MainPID --value marathon") for host in MASTERS} == began
 
 
 def test_other_names_of_the_front(cluster: Cluster, provider: Provider) -> None:

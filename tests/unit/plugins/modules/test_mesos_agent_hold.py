@@ -169,27 +169,32 @@ def test_tasks_are_ended_only_where_that_is_asked_for(hold, cluster):
     assert not again["changed"] and again["record"] == "drained: new power supply" and len(cluster.calls) == 1
 
 
-@pytest.mark.parametrize(
-    ("recorded", "words"),
-    [
-        ("", "the agent of gpu1 was deactivated by an administrator and stays so"),
-        ("drained: new power supply", "the agent of gpu1 was deactivated by an administrator (drained: new power supply) and stays so"),
-    ],
-)
-def test_an_agent_that_an_administrator_deactivated_stays_so(hold, cluster, recorded, words):
+def test_an_agent_that_an_administrator_deactivated_stays_so(hold, cluster):
     cluster.slaves[0].update(deactivated=True, active=False)
-    result = hold(recorded=recorded)
-    assert result["kept"] == words and not result["held"] and result["record"] == recorded
-    released = hold(state="released", recorded=recorded)
-    assert not released["changed"] and released["record"] == recorded
+    result = hold()
+    assert result["kept"] == "the agent of gpu1 was deactivated by an administrator and stays so"
+    assert not result["held"] and result["record"] == ""
+    released = hold(state="released")
+    assert not released["changed"] and released["record"] == ""
     assert cluster.calls == []
 
 
-def test_a_lost_gpu_gives_way_to_a_hold(hold, cluster):
-    assert hold(mark="lost", reason="a100 is missing")["record"] == "lost: a100 is missing"
-    result = hold(recorded="lost: a100 is missing")
-    assert result["held"] and result["record"] == REASON and not result["changed"]
-    assert len(cluster.calls) == 1
+@pytest.mark.parametrize("mark", ["lost", "drained"])
+def test_each_mark_is_kept_and_the_agent_opens_when_none_is_left(hold, cluster, mark):
+    record = hold(mark=mark, reason="a100 is missing")["record"]
+    assert record == f"{mark}: a100 is missing"
+    result = hold(recorded=record)
+    assert result["held"] and result["record"] == f"{record} + {REASON}" and not result["changed"]
+    assert hold(recorded=result["record"])["record"] == result["record"]
+    (closing,) = cluster.calls
+    for first, second, left in (("held", mark, record), (mark, "held", REASON)):
+        after = hold(state="released", mark=first, recorded=result["record"])
+        assert after["record"] == left and not after["changed"] and cluster.calls == [closing]
+        assert (after["left"] == f"gpu1 stays deactivated, because the role gpu_hold holds it ({REASON}).") == (first == "drained")
+        opened = hold(state="released", mark=second, recorded=left)
+        assert opened["record"] == "" and opened["changed"] and opened["left"] == ""
+        cluster.calls[:] = [closing]
+        cluster.slaves[0].update(deactivated=True, active=False)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+import errno
 import getpass
 import io
 import json
+import os
 import pathlib
+import pwd
+import shutil
 import tarfile
+import tempfile
 import typing as t
 
 import pytest
@@ -41,6 +46,7 @@ def data(tmp_path) -> pathlib.Path:
 
 
 def saved(run, tmp_path, **options: t.Any) -> dict[str, t.Any]:
+    options = {"zookeeper_user": getpass.getuser(), "marathon_user": getpass.getuser(), **options}
     return run(mesos_backup, directory=str(tmp_path / "backups"), name=NAME, cluster=CLUSTER, **options)
 
 
@@ -71,6 +77,18 @@ def test_data_of_zookeeper_come_back_on_an_empty_host(run, fake, tmp_path, data)
     assert "systemctl stop zookeeper.service" in fake.calls()
 
 
+def test_no_link_of_the_service_leads_elsewhere(run, fake, tmp_path, data) -> None:
+    """The directory is ZooKeeper's own, and root restores."""
+    saved(run, tmp_path, zookeeper=str(data))
+    victim = tmp_path / "victim"
+    victim.write_text("of root", encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / f"{mesos_restore.NOTE}.new").symlink_to(victim)
+    (tmp_path / "empty/version-2.restoring").symlink_to(tmp_path)
+    assert "msg" not in restored(run, fake, tmp_path, "empty") or not victim.is_symlink()
+    assert victim.read_text(encoding="utf-8") == "of root" and not list(tmp_path.glob("snapshot*"))
+
+
 def test_data_that_are_there_stay_unless_a_person_says_so(run, fake, tmp_path, data) -> None:
     saved(run, tmp_path, zookeeper=str(data))
     result = restored(run, fake, tmp_path, "zookeeper")
@@ -78,6 +96,23 @@ def test_data_that_are_there_stay_unless_a_person_says_so(run, fake, tmp_path, d
     result = restored(run, fake, tmp_path, "zookeeper", overwrite=True)
     kept = pathlib.Path(result["kept"])
     assert (kept / "snapshot.0").read_bytes() == b"old" + backup.END and not (data / "version-2/snapshot.0").exists()
+
+
+def test_data_that_can_not_be_looked_at_are_not_absent(run, fake, tmp_path, data, monkeypatch) -> None:
+    """A disk that fails: data that can't be looked at are not those of a killed call."""
+    saved(run, tmp_path, zookeeper=str(data))
+    look = mesos_restore.os.lstat
+
+    def failing(path, **options):
+        if str(path).endswith("version-2"):
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return look(path, **options)
+
+    monkeypatch.setattr(mesos_restore.os, "lstat", failing)
+    result = restored(run, fake, tmp_path, "zookeeper", overwrite=True)
+    monkeypatch.undo()
+    assert result["msg"].startswith("Nothing was restored:") and "Input/output error" in result["msg"]
+    assert (data / "version-2").is_dir()
 
 
 def test_a_killed_restore_is_completed(run, fake, tmp_path, data) -> None:
@@ -148,14 +183,145 @@ def test_a_host_without_data_is_one_sentence(run, tmp_path) -> None:
     assert "has no snapshot that was written to its end" in result["msg"] and list((tmp_path / "backups").iterdir()) == []
 
 
-def test_the_archive_of_marathon_is_moved_into_the_backup(run, tmp_path) -> None:
-    archive = tmp_path / "written.tar"
-    with tarfile.open(archive, "w") as tar:
+def write_archive(path: pathlib.Path) -> pathlib.Path:
+    with tarfile.open(path, "w") as tar:
         entry = tarfile.TarInfo("category/key")
         entry.size = 3
         tar.addfile(entry, io.BytesIO(b"app"))
+    return path
+
+
+def test_the_archive_of_marathon_is_moved_into_the_backup(run, tmp_path) -> None:
+    archive = write_archive(tmp_path / "written.tar")
     assert saved(run, tmp_path, marathon=str(archive))["files"] == [backup.MARATHON, backup.MANIFEST]
     assert not archive.exists() and (tmp_path / "backups" / NAME / backup.MARATHON).exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
+def test_what_a_service_puts_in_the_place_of_its_file_is_refused(run, tmp_path, data, kind) -> None:
+    """Root would read a secret file into the backup, or wait for ever."""
+    made = {
+        "link": lambda path: path.symlink_to(write_archive(tmp_path / "of_root.tar")),
+        "pipe": lambda path: os.mkfifo(path),
+        "directory": lambda path: path.mkdir(),
+    }[kind]
+    made(tmp_path / "written.tar")
+    result = saved(run, tmp_path, marathon=str(tmp_path / "written.tar"))
+    assert result["msg"].startswith("No backup was made:") and list((tmp_path / "backups").iterdir()) == []
+    assert kind != "link" or (tmp_path / "of_root.tar").exists()
+    made(data / "version-2/snapshot.ff")
+    assert saved(run, tmp_path, zookeeper=str(data))["changed"]
+    with tarfile.open(tmp_path / "backups" / NAME / backup.ZOOKEEPER) as tar:
+        assert all(member.isfile() for member in tar) and "version-2/snapshot.1f" in tar.getnames()
+
+
+@pytest.fixture
+def reached(tmp_path_factory) -> t.Iterator[pathlib.Path]:
+    """A folder that all users of this machine reach; tmp_path is closed to others."""
+    if os.geteuid() != 0:
+        pytest.skip("Only root can be another user")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield pathlib.Path(folder)
+
+
+def own(path: pathlib.Path) -> pathlib.Path:
+    """Give a path to the service nobody."""
+    shutil.chown(path, "nobody")
+    return path
+
+
+def test_files_of_a_service_are_read_and_removed_as_that_service(run, reached) -> None:
+    """Its folder is a link to files that are root's, and the service may not read."""
+    (reached / "of_root").mkdir(mode=0o700)
+    write_archive(reached / "of_root/a.tar")
+    (reached / "own").mkdir()
+    own(reached / "own")
+    for place, said in (("backup", "Permission denied"), ("own", "")):
+        if place == "backup":
+            (reached / place).symlink_to(reached / "of_root")
+        else:
+            own(write_archive(reached / "own/a.tar"))
+        result = saved(run, reached, marathon=str(reached / place / "a.tar"), marathon_user="nobody")
+        assert said in result.get("msg", "") and bool(said) == ("msg" in result)
+    assert (reached / "of_root/a.tar").exists() and not (reached / "own/a.tar").exists()
+
+
+def test_data_of_zookeeper_are_read_as_zookeeper(run, reached, data) -> None:
+    shutil.copytree(data, reached / "data")
+    for closed in (False, True):
+        (reached / "data").chmod(0o700 if closed else 0o755)
+        name = f"2026112{closed:d}T150000Z"
+        options = {"zookeeper": str(reached / "data"), "zookeeper_user": "nobody", "name": name}
+        result = run(mesos_backup, directory=str(reached / "backups"), cluster=CLUSTER, **options)
+        assert ("Permission denied" in result.get("msg", "")) == closed
+
+
+def test_a_service_without_an_account_is_refused(run, tmp_path, data) -> None:
+    """There is none whose rights could be taken."""
+    archive = write_archive(tmp_path / "written.tar")
+    for options in ({"marathon": str(archive), "marathon_user": "not-there"}, {"zookeeper": str(data), "zookeeper_user": "not-there"}):
+        assert "not-there" in saved(run, tmp_path, **options)["msg"]
+    assert archive.exists()
+
+
+def test_an_archive_with_holes_is_no_backup(run, tmp_path) -> None:
+    """Its size may be any number, and root would read all of it."""
+    entry = tarfile.TarInfo("hole")
+    entry.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(entry.tobuf(tarfile.GNU_FORMAT))
+    block[386:398] = b"%011o\0" % 0  # offset and bytes of the one part that is there
+    block[398:410] = b"%011o\0" % 0
+    block[483:495] = b"%011o\0" % 8**10
+    block[148:156] = b"        "
+    block[148:156] = b"%06o\0 " % sum(block)
+    (tmp_path / "holes.tar").write_bytes(bytes(block) + b"\0" * 1024)
+    result = saved(run, tmp_path, marathon=str(tmp_path / "holes.tar"))
+    assert "hole has holes" in result["msg"] and list((tmp_path / "backups").iterdir()) == []
+
+
+def brought(run, tmp_path, **options: t.Any) -> dict[str, t.Any]:
+    options = {"cluster": CLUSTER, "owner": getpass.getuser(), "marathon": str(tmp_path / "of_marathon/restoring.tar"), **options}
+    return run(mesos_restore, path=str(tmp_path / "backups" / NAME), **options)
+
+
+def test_the_archive_of_marathon_is_brought_back(run, tmp_path) -> None:
+    archive = write_archive(tmp_path / "written.tar")
+    content = archive.read_bytes()
+    saved(run, tmp_path, marathon=str(archive))
+    target = tmp_path / "of_marathon/restoring.tar"
+    assert brought(run, tmp_path, _ansible_check_mode=True)["changed"] and not target.exists()
+    assert brought(run, tmp_path)["changed"] and target.read_bytes() == content and target.stat().st_mode & 0o777 == 0o400
+    assert not brought(run, tmp_path)["changed"]
+    (tmp_path / "backups" / NAME / backup.MARATHON).write_bytes(b"x")
+    assert "is damaged or missing" in brought(run, tmp_path)["msg"]
+
+
+def test_no_link_of_marathon_leads_elsewhere(run, tmp_path) -> None:
+    saved(run, tmp_path, marathon=str(write_archive(tmp_path / "written.tar")))
+    victim = tmp_path / "victim"
+    victim.write_text("of root", encoding="utf-8")
+    (tmp_path / "of_marathon").mkdir()
+    (tmp_path / "of_marathon/restoring.tar").symlink_to(victim)
+    assert brought(run, tmp_path)["changed"] and victim.read_text(encoding="utf-8") == "of root"
+
+
+def test_a_folder_of_marathon_that_leads_to_root_is_not_written(run, reached) -> None:
+    saved(run, reached, marathon=str(write_archive(reached / "written.tar")), marathon_user="root")
+    (reached / "of_root").mkdir()
+    (reached / "own").mkdir()
+    own(reached / "own")
+    (reached / "link").symlink_to(reached / "of_root")
+    result = brought(run, reached, owner="nobody", marathon=str(reached / "link/a.tar"))
+    assert "Permission denied" in result["msg"] and list((reached / "of_root").iterdir()) == []
+    assert brought(run, reached, owner="nobody", marathon=str(reached / "own/backup/a.tar"))["changed"]
+    assert (reached / "own/backup/a.tar").stat().st_uid == pwd.getpwnam("nobody").pw_uid
+    assert "not-there" in brought(run, reached, owner="not-there")["msg"]
+
+
+def test_a_backup_of_zookeeper_alone_has_no_archive_of_marathon(run, tmp_path, data) -> None:
+    saved(run, tmp_path, zookeeper=str(data))
+    assert "has no marathon.tar" in brought(run, tmp_path)["msg"]
 
 
 def test_half_an_archive_of_marathon_is_no_backup(run, tmp_path) -> None:

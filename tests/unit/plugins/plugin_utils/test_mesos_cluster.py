@@ -197,6 +197,36 @@ def test_a_gpu_of_another_manager_is_not_offered_and_keeps_its_number():
     assert plan["agent"]["gpu1"]["MESOS_NVIDIA_GPU_DEVICES"] == "1"
 
 
+UNLISTED = {"health": [{"problem": "nvidia_smi_unlisted", "message": "0000:01:00.0: nvidia-smi does not list it."}]}
+SILENT = {"health": [{"problem": "nvidia_smi_timeout", "message": "0000:02:00.0: nvidia-smi gave no answer within 10 seconds."}]}
+SHARED = {"mesos": {"devices": ["0000:02:00.0"]}, "slurm": {"devices": ["0000:01:00.0", "0000:03:00.0"]}}
+
+
+def test_what_nvml_does_not_list_has_no_number():
+    """NVML numbers the GPUs that the driver could start: with one unlisted before ours, 1 would be the GPU after ours, SLURM's."""
+    gpus = [gpu(0, **UNLISTED), gpu(1), gpu(2)]
+    plan = manager.plan(site({**mesos_examples.hosts(), "gpu1": host(4, gpus, accelerator_allotment=SHARED)}))
+    assert plan["errors"] == [] and plan["agent"]["gpu1"]["MESOS_NVIDIA_GPU_DEVICES"] == "0"
+
+
+def test_an_unlisted_gpu_is_not_offered_and_a_promised_one_is_lost():
+    broken = {**mesos_examples.hosts(), "gpu1": host(4, [gpu(0, **UNLISTED), gpu(1)])}
+    first = manager.plan(site(broken))
+    assert first["offers"]["gpu1"] == {"gpus": 1} and first["agent"]["gpu1"]["MESOS_NVIDIA_GPU_DEVICES"] == "0"
+    assert "nvidia-smi does not list it" in first["lost"][0]
+    later = manager.plan(site(broken), manager.plan(site())["record"])
+    assert later["offers"]["gpu1"] == {"gpus": 2} and later["agent"]["gpu1"]["MESOS_NVIDIA_GPU_DEVICES"] == "0,1"
+    assert "gpus_a100:2" in later["agent"]["gpu1"]["MESOS_ATTRIBUTES"], "the agent stays the one that it is"
+
+
+def test_where_nothing_says_which_gpus_nvml_lists_a_shared_host_is_refused():
+    gpus = [gpu(0, **SILENT), gpu(1, **SILENT), gpu(2, **SILENT)]
+    (found,) = manager.plan(site({**mesos_examples.hosts(), "gpu1": host(4, gpus, accelerator_allotment=SHARED)}))["errors"]
+    assert "which number each GPU has for Mesos is not known (0000:02:00.0: nvidia-smi gave no answer" in found
+    # No other manager's GPU can be taken.
+    assert manager.plan(site({**mesos_examples.hosts(), "gpu1": host(4, gpus)}))["errors"] == []
+
+
 def test_a_lost_gpu_stays_promised_and_no_other_is_taken_for_it():
     recorded = manager.plan(site())["record"]
     hostvars = {**mesos_examples.hosts(), "gpu1": host(4, [gpu(1)])}
@@ -243,11 +273,11 @@ def decoded(entries):
 def test_secrets_are_in_files_that_root_alone_reads():
     plan = manager.plan(site())
     of_master, of_agent = files.secret_files(plan, SECRETS, "master"), files.secret_files(plan, SECRETS, "agent")
-    assert {entry["mode"] for entry in [*of_master, *of_agent] if "secret_base64" in entry} == {"0400"}
+    assert {entry["mode"] for entry in [*of_master, *of_agent]} == {"0400"}
     secrets = decoded(of_master)
     assert [one["principal"] for one in json.loads(secrets["/etc/mesos/credentials.json"])["credentials"]] == [*files.PRINCIPALS]
     assert secrets["/etc/mesos/zk"] == (f"zk://mesos:{SECRETS['zookeeper_mesos']}@192.0.2.1:2181,192.0.2.2:2181,192.0.2.3:2181/mesos")
     # An agent has no secret of ZooKeeper, and of others only what it is asked for.
-    assert sorted(decoded(of_agent)) == ["/etc/mesos/agent_credential.json", "/etc/mesos/http_credentials.json"]
+    assert sorted(decoded(of_agent)) == [f"/etc/mesos/{name}.json" for name in ("acls", "agent_credential", "http_credentials")]
     with pytest.raises(ValueError, match="no secrets for marathon"):
         files.secret_files(plan, SECRETS, "marathon")

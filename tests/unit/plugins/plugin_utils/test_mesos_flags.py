@@ -1,6 +1,10 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""What the plan and the roles write for Mesos is known to its sources: tests/data/mesos has each flag with its file and line."""
+"""What the plan and the roles write for Mesos is known to its programs.
+
+The lists of flags are those of the stand-ins, which tests/real_mesos compares with the real programs. Those without a real program are in
+tests/data/mesos, each with the file and line of its source.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import agent, manager, master
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import agent, manager
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils import mesos_examples
 
 ROOT = Path(__file__).resolve().parents[4]
-PARTS = ("acls", "agent", "chronos", "libprocess", "logging", "marathon", "master")
+PARTS = ("chronos", "libprocess", "marathon")
+FLAGS = ROOT / "tests/stand_ins/mesos/flags"
 DATA = {part: yaml.safe_load((ROOT / f"tests/data/mesos/{part}.yml").read_text(encoding="utf-8")) for part in PARTS}
 VARIABLE = re.compile(r"\b(?:MESOS|LIBPROCESS)_[A-Z0-9_]+\b")
 # Of a host with everything that can be chosen.
@@ -28,8 +33,9 @@ CHOSEN = {
 
 def known(part: str) -> set[str]:
     """The environment that a daemon reads; a deprecated name is not written."""
-    flags = {**DATA[part], **DATA["logging"]}
-    names = {f"MESOS_{name.upper()}" for name, entry in flags.items() if not entry.get("deprecated")}
+    lines = (FLAGS / f"mesos-{part}.txt").read_text(encoding="utf-8").splitlines()
+    flags = dict(line.split(" ", 1) for line in lines if not line.startswith("#"))
+    names = {f"MESOS_{name.upper()}" for name, kind in flags.items() if not kind.startswith("=")}
     return names | {name for name, entry in DATA["libprocess"].items() if not entry.get("deprecated")}
 
 
@@ -51,15 +57,6 @@ def test_the_roles_write_no_other_variable(part):
 
 def test_what_makes_another_agent_is_known():
     assert set(agent.IDENTITY) - known("agent") == set()
-
-
-@pytest.mark.parametrize("has_chronos", [True, False])
-def test_rules_have_rights_and_fields_that_mesos_knows(has_chronos):
-    rules = master.access_rules(["nobody"], has_chronos)
-    assert rules.pop("permissive") is False
-    for right, entries in rules.items():
-        for entry in entries:
-            assert sorted(entry) == sorted(DATA["acls"][right]["fields"]), right
 
 
 def test_each_flag_has_a_source():

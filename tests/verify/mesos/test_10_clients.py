@@ -15,11 +15,7 @@ import pytest
 from local import Cluster
 from mesos_site import PORTS, secret
 
-OWNS = (
-    "extensions/molecule/mesos_day2",
-    "tests/stand_ins/mesos/marathon_web.py",
-    "tests/verify/mesos_day2/conftest.py",
-)
+OWNS = ("tests/stand_ins/mesos/marathon_web.py",)
 
 WHERE = "/opt/test-clients"
 PROGRAM = """
@@ -68,4 +64,5 @@ def test_pypis_client_of_marathon(cluster: Cluster) -> None:
     said = cluster.out(
         "m1", f"cat > /run/test-client.py <<'END'\n{PROGRAM}\nEND\necho '{given}' | PYTHONPATH={WHERE} python3 /run/test-client.py"
     )
+    cluster.out("m1", f"rm -r {WHERE} /run/test-client.py")
     assert said.splitlines() == ["refused 401", "1", "2", "1", "0"]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,28 @@ INFO = "/var/lib/mesos-info"
 GET = "python3 -c \"import urllib.request as r; print(r.urlopen('http://127.0.0.1:9100/metrics', timeout=5).read().decode())\""
 GRES = 'mesos_node_gres{}{{gres="gpu",node="gpu1",type="a100"}}'
 pytestmark = pytest.mark.usefixtures("clean")
+# What the run brought, removed; a site has no use for that.
+REMOVE = f"""
+systemctl disable --quiet --now mesos-information.timer
+rm -rf {INFO} /etc/systemd/system/mesos-information.* /etc/systemd/system/prometheus-node-exporter.service.d
+rm -rf /usr/local/lib/deephdc/mesos_information.py
+packages() {{ dpkg-query --show --showformat='${{Package}}\\n' | sort; }}
+apt-get purge -q -y $(packages | comm -13 /root/packages-before -)
+rm -rf /var/lib/prometheus /root/packages-before
+for user in mesos-info prometheus; do ! id $user 2>/dev/null || userdel $user; done
+systemctl daemon-reload
+"""
+
+
+@pytest.fixture(scope="module")
+def published(cluster: Cluster) -> Iterator[None]:
+    """The cluster is published for the time of these tests."""
+    for host in MASTERS:
+        cluster.out(host, "dpkg-query --show --showformat='${Package}\\n' | sort > /root/packages-before")
+    cluster.playbook(INFORMATION)
+    yield
+    for host in MASTERS:
+        cluster.out(host, REMOVE)
 
 
 def numbers(cluster: Cluster, host: str = "m1") -> dict[str, str]:
@@ -32,8 +55,8 @@ def numbers(cluster: Cluster, host: str = "m1") -> dict[str, str]:
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("mesos_"))
 
 
+@pytest.mark.usefixtures("published")
 def test_published_numbers_are_those_of_the_task(cluster: Cluster) -> None:
-    cluster.playbook(INFORMATION)
     assert changed(cluster.playbook(INFORMATION)) == []
     start(cluster, app("published-by-nobody", "sleep 600", gpus=1, constraints=[["hostname", "LIKE", "gpu1"]]))
     for host in MASTERS:
@@ -52,6 +75,7 @@ def test_published_numbers_are_those_of_the_task(cluster: Cluster) -> None:
     assert "published-by-nobody" not in text and not [one for one in secrets(cluster) if one in text]
 
 
+@pytest.mark.usefixtures("published")
 def test_the_account_may_not_read_the_secrets(cluster: Cluster) -> None:
     """systemd shows them to the program alone."""
     assert cluster.out("m1", "systemctl show --property=User --value mesos-information.service") == "mesos-info"
@@ -59,6 +83,7 @@ def test_the_account_may_not_read_the_secrets(cluster: Cluster) -> None:
     assert done.returncode != 0 and "Permission denied" in done.stderr
 
 
+@pytest.mark.usefixtures("published")
 def test_a_cluster_without_a_leader_is_published_and_no_number_is_made_up(cluster: Cluster) -> None:
     before = cluster.out("m1", f"cat {INFO}/cmdb.json")
     for host in MASTERS:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ OWNS = (
     "playbooks/mesos_backup.yml",
     "playbooks/mesos_restore.yml",
     "roles/mesos_backup",
+    "plugins/module_utils/_host/as_user.py",
     "plugins/module_utils/_mesos/backup.py",
     "plugins/module_utils/_mesos/marathon_api.py",
     "plugins/modules/mesos_backup.py",
@@ -27,14 +29,18 @@ JOB = {"name": "nightly", "command": "true", "schedule": "R/2030-01-01T00:00:00Z
 
 
 @pytest.fixture(scope="module")
-def saved(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A backup of a cluster with an application that runs and a job that waits."""
     start(cluster, app("kept", "sleep 3000", gpus=1))
     assert ask(cluster, "chronos", "/v1/scheduler/iso8601", JOB).status == 204
     folder = tmp_path_factory.mktemp("backups")
     cluster.playbook(BACKUP, variables={"mesos_backup_fetch": str(folder)})
     (backup,) = folder.iterdir()
-    return backup
+    yield backup
+    ask(cluster, "chronos", f"/v1/scheduler/job/{JOB['name']}", method="DELETE")
+    remove(cluster, "kept")
+    for host in MASTERS:
+        cluster.out(host, "rm -rf /var/backups/mesos")
 
 
 def applications(cluster: Cluster) -> list[str]:
@@ -43,7 +49,7 @@ def applications(cluster: Cluster) -> list[str]:
 
 def test_a_backup_is_private_and_ends_no_task(cluster: Cluster, saved: Path) -> None:
     assert sorted(path.name for path in saved.rglob("*.tar*")) == ["marathon.tar", "zookeeper.tar.gz"]
-    assert {path.stat().st_mode & 0o077 for path in saved.rglob("*") if path.is_dir()} == {0}
+    assert {path.stat().st_mode & 0o077 for path in saved.rglob("*")} == {0}
     assert len(tasks(cluster, "kept")) == 1
     assert cluster.out("m1", "stat -c %a /var/backups/mesos") == "700"
 
@@ -88,4 +94,3 @@ def test_a_cluster_comes_back_on_empty_masters(cluster: Cluster, saved: Path) ->
     jobs = until(lambda: ask(cluster, "chronos", "/v1/scheduler/jobs").content, lambda seen: len(seen) > 0, 60)
     assert [one["name"] for one in jobs] == ["nightly"]
     assert ask(cluster, "chronos", "/v1/scheduler/job/nightly", method="DELETE").status == 204
-    remove(cluster, "kept")

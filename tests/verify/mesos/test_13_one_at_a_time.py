@@ -1,0 +1,113 @@
+# Copyright (c) 2026 deephdc.accelerators contributors
+# SPDX-License-Identifier: Apache-2.0
+"""ZooKeeper is restarted one server at a time; a wrong certificate is refused, and an agent that does not start stops at the first host."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from local import Cluster, changed
+from mesos_site import AGENTS, LOOK, MASTERS, STAY, all_there, app, start, tasks
+
+OWNS = (
+    "roles/mesos_cluster/tasks/certificates.yml",
+    "roles/zookeeper/tasks/main.yml",
+    "roles/zookeeper/vars/main.yml",
+)
+
+PLAYBOOK = "playbooks/mesos.yml"
+# Begins a line for each look: the servers that are a part of a majority.
+WATCH = (
+    "rm -f /root/seen; systemd-run --unit=watch --collect bash -c 'while sleep 0.2; do n=0; for h in {addresses}; do "
+    'exec 3<>/dev/tcp/$h/2181 && echo mntr >&3 && timeout 2 grep -Eq "^zk_server_state.(leader|follower)" <&3 && n=$((n+1)); exec 3>&-; '
+    "done 2>/dev/null; echo $n >>/root/seen; done'"
+)
+
+pytestmark = pytest.mark.usefixtures("clean")
+
+
+def began(cluster: Cluster, unit: str, hosts: tuple[str, ...]) -> dict[str, str]:
+    """When a unit was started on each host."""
+    return {host: cluster.out(host, f"systemctl show --property=ExecMainStartTimestampMonotonic --value {unit}") for host in hosts}
+
+
+def test_zookeeper_keeps_its_majority_through_its_restarts(cluster: Cluster) -> None:
+    before = began(cluster, "zookeeper", MASTERS)
+    addresses = " ".join(cluster.out(host, "hostname --ip-address") for host in MASTERS)
+    cluster.out("lb", WATCH.format(addresses=addresses))
+    cluster.until("lb", "cat /root/seen", "3")
+    cluster.playbook(PLAYBOOK, "--tags", "zookeeper", variables={"zookeeper_heap_mib": 500})
+    cluster.out("lb", "systemctl stop watch")
+    seen = [int(line) for line in cluster.out("lb", "cat /root/seen").split()]
+    after = began(cluster, "zookeeper", MASTERS)
+    assert all(int(after[host]) > int(before[host]) for host in MASTERS)
+    moments = sorted(int(moment) / 1e6 for moment in after.values())
+    assert min(later - earlier for earlier, later in pairwise(moments)) > 1, moments
+    # Without the leader the two others elect one, for a moment; one alone does not serve.
+    assert seen.count(1) <= 2 and seen.count(0) < 30 and seen.count(2) > 5, seen
+    cluster.playbook(PLAYBOOK, "--tags", "zookeeper")
+
+
+def test_a_server_that_does_not_start_gets_its_former_configuration(cluster: Cluster) -> None:
+    output = cluster.playbook(PLAYBOOK, "--tags", "zookeeper", variables={"zookeeper_heap_mib": 1}, succeeds=False)
+    assert "zookeeper" in output
+    for host in MASTERS:
+        assert "-Xmx1m" not in cluster.out(host, "cat /etc/systemd/system/zookeeper.service")
+        cluster.until(host, "systemctl is-active zookeeper", "active")
+    assert changed(cluster.playbook(PLAYBOOK)) == []
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> dict[str, str]:
+    """A certificate for all hosts' names by an authority that no host trusts, and its key."""
+    words = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "9",
+        "-subj",
+        "/CN=other",
+    ]
+    subprocess.run([*words, "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "crt")], check=True, capture_output=True)
+    subprocess.run(["openssl", "pkey", "-in", str(tmp_path / "key"), "-out", str(tmp_path / "key8")], check=True)
+    return {name: (tmp_path / name).read_text() for name in ("crt", "key8")}
+
+
+def test_a_wrong_certificate_is_refused_before_it_is_written(cluster: Cluster, other: dict[str, str]) -> None:
+    files = "sha256sum /etc/mesos/tls.key /etc/mesos/tls.crt /etc/mesos/ca.pem /etc/zookeeper/deephdc/*"
+    before = {host: cluster.out(host, files) for host in MASTERS}
+    strange = "clients that trust the site's authority would refuse the certificate"
+    wrong = [
+        ({"mesos_cluster_key": other["key8"]}, "certificate and key do not belong together"),
+        ({"mesos_cluster_key": other["key8"], "mesos_cluster_certificate": other["crt"]}, strange),
+        ({"mesos_cluster_ca": other["crt"]}, strange),
+    ]
+    for variables, sentence in wrong:
+        for check in (["--check"], []):
+            output = " ".join(cluster.playbook(PLAYBOOK, *check, variables=variables, succeeds=False).split())
+            assert sentence in output and other["key8"].split("\n")[1] not in output
+    assert {host: cluster.out(host, files) for host in MASTERS} == before
+
+
+def test_an_agent_that_does_not_start_stops_the_run_at_the_first_host(cluster: Cluster) -> None:
+    """Its tasks live, and it is back on its former configuration."""
+    start(cluster, app("stays", LOOK + STAY, gpus=1))
+    (before,) = tasks(cluster, "stays")
+    since = began(cluster, "mesos-agent", tuple(AGENTS))
+    output = cluster.playbook(PLAYBOOK, variables={"mesos_agent_isolation": ["no/such"]}, succeeds=False)
+    output = " ".join(output.split())
+    assert "Unknown or unsupported isolator" in output
+    assert "The former /etc/default/mesos-agent is back, and mesos-agent.service runs with it" in output
+    assert began(cluster, "mesos-agent", ("gpu2",))["gpu2"] == since["gpu2"]
+    all_there(cluster)
+    assert [one["id"] for one in tasks(cluster, "stays")] == [before["id"]]
+    assert changed(cluster.playbook(PLAYBOOK)) == []
