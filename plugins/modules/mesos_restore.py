@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""Bring ZooKeeper's data, or Marathon's archive, of a Mesos cluster back from a backup."""
+"""Bring a Mesos cluster back from a backup."""
 
 from __future__ import annotations
 

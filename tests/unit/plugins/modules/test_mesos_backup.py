@@ -226,7 +226,7 @@ def reached(tmp_path_factory) -> t.Iterator[pathlib.Path]:
 
 
 def own(path: pathlib.Path) -> pathlib.Path:
-    """Give a path to the service nobody."""
+    """Give a path to an account without rights."""
     shutil.chown(path, "nobody")
     return path
 
