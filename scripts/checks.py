@@ -168,7 +168,7 @@ def quick_start() -> list[Step]:
 
 
 def real_mesos() -> list[Step]:
-    """Return Mesos' own master and agent with what the roles write, and the stand-ins beside them."""
+    """Return the tests with Mesos' own master and agent."""
     label = f"real-mesos-{CHECKOUT}"
     reads = r"tests/(real_mesos|stand_ins/mesos|golden/\w+/\w+/etc)/.*|plugins/(module|plugin)_utils/_mesos/.*"
     found = step("the real Mesos", "pytest", "-q", "tests/real_mesos", after=("test host images",), limit=900, label=label, reads=reads)

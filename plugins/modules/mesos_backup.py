@@ -85,19 +85,18 @@ removed:
   returned: always
 """
 
-import errno
 import json
 import os
 import pwd
 import shutil
 import socket
-import stat
 import tarfile
 import tempfile
 import time
-from typing import IO, Any
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory, service_file
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup
 
@@ -105,33 +104,17 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import
 TRIES = 5
 
 
-def opened(path: str) -> IO[bytes]:
-    """Open a file of a service; a link or a pipe in its place is refused.
-
-    :raises ValueError: it is no regular file.
-    """
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ValueError(f"{path} is a link") from error
-        raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ValueError(f"{path} is no file")
-    return os.fdopen(handle, "rb")
-
-
-def add_zookeeper(source: str, tar: tarfile.TarFile) -> None:
+def add_zookeeper(source: str, tar: tarfile.TarFile, owner: str) -> None:
     """Add ZooKeeper's files to an archive."""
     folder = os.path.join(source, backup.VERSION)
-    names = [entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)]
-    whole = [name for name in names if name.startswith("snapshot.") and backup.is_whole(os.path.join(folder, name))]
+    with as_user(owner):
+        names = [entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)]
+        whole = [name for name in names if name.startswith("snapshot.") and backup.is_whole(os.path.join(folder, name))]
     files = backup.chosen(names, whole)
     if not files:
         raise ValueError(f"{folder} has no snapshot that was written to its end, so this host has no data of ZooKeeper")
     for name in [*(name for name in backup.EPOCHS if name in names), *files]:
-        with opened(os.path.join(folder, name)) as file:
+        with service_file.opened(os.path.join(folder, name), owner) as file:
             tar.addfile(tar.gettarinfo(arcname=f"{backup.VERSION}/{name}", fileobj=file), file)
 
 
@@ -139,22 +122,13 @@ def copy_zookeeper(source: str, target: str, owner: str) -> None:
     """Write the archive of ZooKeeper's files."""
     for attempt in range(TRIES):
         try:
-            with open(target, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar, as_user(owner):
-                add_zookeeper(source, tar)
+            with open(target, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar:
+                add_zookeeper(source, tar, owner)
             return
         except FileNotFoundError as error:
             if attempt == TRIES - 1:
                 raise ValueError(f"{error.filename} is not there: name a host that has ZooKeeper's data") from error
             time.sleep(0.2)
-
-
-def copy_marathon(source: str, target: str, owner: str) -> None:
-    """Copy the archive that Marathon wrote."""
-    with open(target, "wb") as file:
-        with as_user(owner):
-            written = opened(source)
-        with written:
-            shutil.copyfileobj(written, file)
 
 
 def make(module: AnsibleModule, partial: str) -> list[str]:
@@ -168,7 +142,7 @@ def make(module: AnsibleModule, partial: str) -> list[str]:
         backup.tar_members(os.path.join(partial, backup.ZOOKEEPER))
     if given["marathon"]:
         target = os.path.join(partial, backup.MARATHON)
-        copy_marathon(given["marathon"], target, given["marathon_user"])
+        service_file.copy(given["marathon"], target, given["marathon_user"])
         if not backup.tar_members(target):
             raise ValueError(f"{given['marathon']} is empty, so Marathon has no state")
     manifest: dict[str, Any] = {
@@ -221,7 +195,7 @@ def main() -> None:
     try:
         files = make(module, partial)
         os.rename(partial, path)
-    except (OSError, LookupError, ValueError) as error:
+    except (OSError, LookupError, ValueError, safe_directory.UnsafeLink) as error:
         shutil.rmtree(partial, ignore_errors=True)
         module.fail_json(msg=f"No backup was made: {error}.")
     if module.params["marathon"]:

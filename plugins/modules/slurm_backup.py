@@ -96,11 +96,15 @@ import tempfile
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import service_file
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import backup
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm.database import Database
 
 # slurmctld writes some state every few seconds; a copy takes milliseconds.
 TRIES = 20
+# Whose the state is. It is read with the rights of this account, so no link of it leads root elsewhere.
+USER = "slurm"
 
 
 def version(module: AnsibleModule) -> str:
@@ -152,7 +156,7 @@ def copy_top_level(source: str, copy: str) -> bool:
     try:
         before = top_level(source)
         for name in before:
-            shutil.copy2(os.path.join(source, name), copy)
+            service_file.copy(os.path.join(source, name), os.path.join(copy, name), USER)
         return top_level(source) == before
     except FileNotFoundError:  # it was just replaced
         return False
@@ -186,12 +190,14 @@ def copy_scripts(source: str, target: str) -> None:
         if not isinstance(error, FileNotFoundError):
             raise error
 
-    for folder, _folders, names in os.walk(source, onerror=refuse):
+    with as_user(USER):
+        found = list(os.walk(source, onerror=refuse))
+    for folder, _folders, names in found:
         into = os.path.join(target, os.path.relpath(folder, source))
         os.makedirs(into, 0o700, exist_ok=True)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                shutil.copy2(os.path.join(folder, name), into)
+                service_file.copy(os.path.join(folder, name), os.path.join(into, name), USER)
 
 
 def archive(path: str, members: dict[str, str]) -> None:

@@ -109,6 +109,7 @@ import time
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import backup, restored_state
 from ansible_collections.deephdc.accelerators.plugins.module_utils._slurm import state as slurm_state
@@ -278,8 +279,7 @@ class StatePart(Part):
         )
         if not os.path.isdir(self.directory):
             slurm = pwd.getpwnam(USER)
-            os.makedirs(self.directory, mode=0o700)
-            os.chown(self.directory, slurm.pw_uid, slurm.pw_gid, follow_symlinks=False)
+            safe_directory.give(self.directory, slurm.pw_uid, slurm.pw_gid, 0o700, make=True)
         with open(os.path.join(self.path, backup.STATE), "rb") as archive, as_user(USER):
             restored_state.put(archive, self.directory, self.identity)
         with contextlib.suppress(FileNotFoundError):
@@ -377,7 +377,7 @@ def main() -> None:
         try:
             for part in todo:
                 part.restore_noted()
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, safe_directory.UnsafeLink) as error:
             module.fail_json(msg=f"The backup was not restored completely, run again when this is repaired: {error}.")
     changed = bool(todo) and not module.params["only_check"]
     module.exit_json(changed=changed, restored=[part.name for part in todo], begun=begun, manifest=manifest)

@@ -117,7 +117,7 @@ import socket
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._host import former
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import former, safe_directory, service_file
 
 PROPERTIES = (
     "LoadState,ActiveState,UnitFileState,NeedDaemonReload,DropInPaths,ExecMainPID,ExecMainStartTimestampMonotonic,"
@@ -126,6 +126,7 @@ PROPERTIES = (
 
 CONNECT_SECONDS = 2
 UNIT_FILES = "/etc/systemd/system"
+END = 2**16  # bytes of a log that are looked at
 LEFT_OVER = re.compile(r"Found left-over process|This usually indicates unclean termination|remains running after unit stopped")
 
 
@@ -203,16 +204,26 @@ def replaced(state: dict[str, str]) -> list[str]:
     return []
 
 
+def end_of(log: str, since: float) -> str:
+    """Return the last four lines of a log file that was written since; the directory may be a service's own."""
+    try:
+        with service_file.opened(log) as file:
+            status = os.fstat(file.fileno())
+            if status.st_mtime < int(since):
+                return ""
+            file.seek(max(0, status.st_size - END))
+            return "\n".join(file.read(END).decode("utf-8", "replace").splitlines()[-4:])
+    except (OSError, ValueError, safe_directory.UnsafeLink):
+        return ""
+
+
 def last_words(module: AnsibleModule, unit: str, since: float) -> str:
     """The last lines of the unit's log file, or else of its journal.
 
     Lines about processes that a unit leaves on purpose, such as tasks of users, are left out: they would hide the cause.
     """
     command = ["journalctl", "-u", unit, "-n", "200", "-o", "cat", "--no-pager", "--since", f"@{int(since)}"]
-    log = module.params["log"]
-    if log and os.path.exists(log) and os.stat(log).st_mtime >= int(since):
-        command = ["tail", "-n", "4", log]
-    out = module.run_command(command)[1]
+    out = end_of(module.params["log"] or "", since) or module.run_command(command)[1]
     lines = [line.strip() for line in out.splitlines() if line.strip() and not LEFT_OVER.search(line)]
     return " | ".join(lines[-8:])
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from xmlrpc.client import Fault
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory, service_file
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 PYONE_FAULT: Optional[str] = None
@@ -69,12 +70,14 @@ class Api:
 
     def _session(self) -> str:
         try:
-            with open(self.auth_file, encoding="utf-8") as file:
+            with service_file.opened(self.auth_file) as file:
                 if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
                     raise Refused("{0} has a password and can be read by others: chmod 600 {0}.".format(self.auth_file))
-                session = file.read(4096).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Refused("{0} can't be read: {1}.".format(self.auth_file, getattr(error, "strerror", None) or "it is no text")) from None
+                session = file.read(4096).decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise Refused("{0} can't be read: it is no text.".format(self.auth_file)) from None
+        except (OSError, ValueError, safe_directory.UnsafeLink) as error:
+            raise Refused("{0} can't be read: {1}.".format(self.auth_file, getattr(error, "strerror", None) or error)) from None
         if ":" not in session or not session.isprintable():
             raise Refused("{0} must have one line, user:password, as OpenNebula's own has.".format(self.auth_file))
         return session

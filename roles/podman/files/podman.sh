@@ -2,9 +2,12 @@
 # Made by deephdc.accelerators. A job that ends takes podman's own process of the user with it. Where a container ran then,
 # podman works no more for that user on this host until it is told to look anew; it loses nothing by that.
 user=$(id -u)
+[ "$user" != 0 ] || exec /usr/bin/podman "$@"
 for file in "${XDG_RUNTIME_DIR:-/run/user/$user}" /run/user/$user /tmp/podman-run-$user /tmp/storage-run-$user; do
-    pid=$(cat "$file/libpod/tmp/pause.pid" 2>/dev/null) || continue
-    if [ "$user" != 0 ] && [ -n "$pid" ] && ! kill -0 "$pid" 2>/dev/null; then
+    file=$file/libpod/tmp/pause.pid
+    # Below /tmp another user may have made it, and a pipe would keep this waiting.
+    [ -f "$file" ] && [ -O "$file" ] && pid=$(timeout 2 cat "$file" 2>/dev/null) || continue
+    if [ -n "$pid" ] && ! kill -0 "$pid" 2>/dev/null; then
         /usr/bin/podman ps >/dev/null 2>&1 || /usr/bin/podman system migrate >/dev/null 2>&1
         break
     fi

@@ -83,3 +83,27 @@ def test_a_script_that_cannot_be_read_is_an_error(state, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "walk", walk)
     with pytest.raises(PermissionError):
         slurm_backup.copy_state(str(state), str(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("place", ["hash.1/job.1/script", "hash.1/job.1/other"])
+def test_a_link_or_a_pipe_of_slurms_leads_root_nowhere(state, tmp_path, place):
+    """Its content would be SLURM's own after a restore, and a pipe would keep root waiting."""
+    secret = tmp_path / "secret"
+    secret.write_text("of root")
+    (state / place).unlink(missing_ok=True)
+    (state / place).symlink_to(secret)
+    with pytest.raises(ValueError, match="is a link"):
+        slurm_backup.copy_state(str(state), str(tmp_path / "copy"))
+    (state / place).unlink()
+    os.mkfifo(state / place)
+    with pytest.raises(ValueError, match="is no file"):
+        slurm_backup.copy_state(str(state), str(tmp_path / "copy"))
+
+
+def test_the_state_is_read_with_the_rights_of_its_service(state, tmp_path, monkeypatch):
+    """A file whose place is exchanged for a link after it was listed."""
+    if os.geteuid() != 0:
+        pytest.skip("Only root can be another user")
+    monkeypatch.setattr(slurm_backup, "USER", "nobody")
+    with pytest.raises(PermissionError):
+        slurm_backup.copy_state(str(state), str(tmp_path / "copy"))

@@ -313,6 +313,19 @@ def test_log_file_tells_unless_it_is_older_than_the_attempt(unit, conf, age, sai
     assert result["msg"] == f"slurmctld does not start: {said}"
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_log_that_a_service_made_anew_is_not_read(unit, tmp_path, kind):
+    """A pipe would keep the run waiting, and a link would show lines of another file."""
+    log, secret = tmp_path / "service.log", tmp_path / "secret"
+    secret.write_text("of root\n", encoding="utf-8")
+    if kind == "pipe":
+        os.mkfifo(log)
+    else:
+        log.symlink_to(secret)
+    result = unit(ActiveState="failed", action_fails=True, options={"log": str(log)})
+    assert result["msg"] == "slurmctld does not start: slurmctld: error: Parsing error | at line 7"
+
+
 def test_directory_among_the_files_says_nothing(unit, conf, tmp_path):
     conf(0)
     assert unit(options={"files": [str(tmp_path)]})["changed"] is False

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import threading
 from xmlrpc.client import dumps
 
@@ -200,6 +201,10 @@ class TestConnection:
         assert "does not accept the user and password" in said(auth_file=str(tmp_path / "wrong"))
         assert "can be read by others" in said(auth_file=str(tmp_path / "open"))
         assert "can't be read: No such file" in said(auth_file=str(tmp_path / "none"))
+        (tmp_path / "link").symlink_to(front.auth_file)
+        os.mkfifo(tmp_path / "pipe", 0o600)
+        assert f"can't be read: {tmp_path / 'link'} is a link" in said(auth_file=str(tmp_path / "link"))
+        assert f"can't be read: {tmp_path / 'pipe'} is no file" in said(auth_file=str(tmp_path / "pipe"))
         assert "does not answer" in said(endpoint="http://127.0.0.1:9/RPC2")
         assert "in clear text" in said(endpoint="http://one.example.org:2633/RPC2")
         assert "is no URL" in said(endpoint="localhost:2633")
