@@ -85,6 +85,25 @@ def test_deleted_applications_come_back(cluster: Cluster, saved: Path) -> None:
     until(lambda: tasks(cluster, "kept"), lambda seen: len(seen) == 1, 90)
 
 
+def test_no_link_of_marathons_leads_root_elsewhere(cluster: Cluster, saved: Path) -> None:
+    """Its account makes one in the place of the folder that a backup and a restore use."""
+    look = "stat -c '%U %a %y' /etc/profile.d; ls -A /etc/profile.d"
+    before = {host: cluster.out(host, look) for host in MASTERS}
+    folder = "/var/lib/marathon/backup"
+    for host in MASTERS:
+        cluster.out(host, f"rm -rf {folder}; runuser -u marathon -- ln -s /etc/profile.d {folder}")
+    try:
+        said = " ".join(cluster.playbook(BACKUP, succeeds=False).split())
+        assert f"{folder} shall be a directory but is something else" in said
+        wanted = {"mesos_restore_from": str(saved), "mesos_restore_marathon": True, "mesos_restore_overwrite": "test"}
+        assert "Permission denied" in cluster.playbook(RESTORE, variables=wanted, succeeds=False)
+        assert {host: cluster.out(host, look) for host in MASTERS} == before
+    finally:
+        for host in MASTERS:
+            cluster.out(host, f"rm {folder}")
+    assert applications(cluster) == ["/kept"]
+
+
 def test_a_cluster_comes_back_on_empty_masters(cluster: Cluster, saved: Path) -> None:
     for host in MASTERS:
         cluster.out(host, "systemctl stop marathon chronos mesos-master zookeeper; rm -rf /var/lib/zookeeper/deephdc /var/lib/mesos/master")
