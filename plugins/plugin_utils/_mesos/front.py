@@ -115,9 +115,10 @@ def _head(variables: t.Mapping[str, t.Any]) -> list[str]:
     ]
 
 
-# What no user does through the front: by it a Marathon resigns, and writes its state to an address of the caller's choice, or reads it
-# from one. An operator asks Marathon itself.
-CLOSED = {"marathon": r"^/+v2/+leader(/|;|$)"}
+# What no user changes through the front: by /v2/leader a Marathon resigns, and writes its state to an address of the caller's choice, or
+# reads it from one. An operator asks Marathon itself. Nor are there parameters or dots in a path: Marathon takes them out and comes to
+# another path than the one that was looked at.
+CLOSED = {"marathon": "^/+v2/+leader(/|$)|;|(^|/)[.][.]?(/|$)"}
 
 
 def _section(part: Part, names: t.Sequence[str], port: int, variables: t.Mapping[str, t.Any]) -> list[str]:

@@ -224,6 +224,10 @@ def test_no_user_makes_marathon_resign(cluster: Cluster, provider: Provider) -> 
         "v2/leader?backup=file:///tmp/x",
         "v2/leader?restore=s3://evil/x",
         "v2/leader/",
+        "v2/leader;a=b",
+        "v2;a=b/leader",
+        "v2/./leader",
+        "v2/apps/../leader",
         "/v2//leader",
         "v2/%6ceader",
         "V2/Leader",
@@ -235,6 +239,8 @@ def test_no_user_makes_marathon_resign(cluster: Cluster, provider: Provider) -> 
     answers = send(cluster, texts)
     assert {answer.status for answer in answers.values()} == {403}, {name: answer.status for name, answer in answers.items()}
     assert get(cluster, request("/marathon/v2/leader", token=token)).status == 200
+    # An application may have that name.
+    assert get(cluster, request("/marathon/v2/apps//leader", method="DELETE", token=token)).status == 404
     assert {host: cluster.out(host, "systemctl show -p MainPID --value marathon") for host in MASTERS} == began
 
 
