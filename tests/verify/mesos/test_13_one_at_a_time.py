@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import subprocess
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from local import Cluster, changed
@@ -58,44 +56,6 @@ def test_a_server_that_does_not_start_gets_its_former_configuration(cluster: Clu
         assert "-Xmx1m" not in cluster.out(host, "cat /etc/systemd/system/zookeeper.service")
         cluster.until(host, "systemctl is-active zookeeper", "active")
     assert changed(cluster.playbook(PLAYBOOK)) == []
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> dict[str, str]:
-    """A certificate for all hosts' names by an authority that no host trusts, and its key."""
-    words = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "9",
-        "-subj",
-        "/CN=other",
-    ]
-    subprocess.run([*words, "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "crt")], check=True, capture_output=True)
-    subprocess.run(["openssl", "pkey", "-in", str(tmp_path / "key"), "-out", str(tmp_path / "key8")], check=True)
-    return {name: (tmp_path / name).read_text() for name in ("crt", "key8")}
-
-
-def test_a_wrong_certificate_is_refused_before_it_is_written(cluster: Cluster, other: dict[str, str]) -> None:
-    files = "sha256sum /etc/mesos/tls.key /etc/mesos/tls.crt /etc/mesos/ca.pem /etc/zookeeper/deephdc/*"
-    before = {host: cluster.out(host, files) for host in MASTERS}
-    strange = "clients that trust the site's authority would refuse the certificate"
-    wrong = [
-        ({"mesos_cluster_key": other["key8"]}, "certificate and key do not belong together"),
-        ({"mesos_cluster_key": other["key8"], "mesos_cluster_certificate": other["crt"]}, strange),
-        ({"mesos_cluster_ca": other["crt"]}, strange),
-    ]
-    for variables, sentence in wrong:
-        for check in (["--check"], []):
-            output = " ".join(cluster.playbook(PLAYBOOK, *check, variables=variables, succeeds=False).split())
-            assert sentence in output and other["key8"].split("\n")[1] not in output
-    assert {host: cluster.out(host, files) for host in MASTERS} == before
 
 
 def test_an_agent_that_does_not_start_stops_the_run_at_the_first_host(cluster: Cluster) -> None:
