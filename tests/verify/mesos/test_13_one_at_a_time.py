@@ -1,6 +1,6 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""ZooKeeper is restarted one server at a time; a wrong certificate is refused, and an agent that does not start stops at the first host."""
+"""ZooKeeper is restarted one server at a time, and an agent that does not start stops a run at the first host."""
 
 from __future__ import annotations
 
