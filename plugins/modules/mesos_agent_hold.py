@@ -195,8 +195,11 @@ def hold(module: AnsibleModule, masters: Masters, agent: dict[str, Any]) -> dict
     recorded, mark = module.params["recorded"], module.params["mark"]
     ends = module.params["end_tasks"] and not agent.get("drain_info")
     ours = agents.is_held(agent, recorded, mark)
+    # What an administrator says of the host counts for longer than the change for which the playbook mesos closed it.
+    if ours and agents.RENEWAL in recorded and marked(module).startswith(agents.MARKS["drained"]):
+        recorded = marks.without(recorded, agents.MARKS[mark], agents.MARKS.values())
     if ours and not ends:
-        return {"agent": "closed", "record": recorded}
+        return {"agent": "closed", "record": marks.add(recorded, marked(module), agents.MARKS.values())}
     if not module.check_mode:
         identity = {"value": agent["id"]}
         if ends:

@@ -104,17 +104,26 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import
 TRIES = 5
 
 
-def add_zookeeper(source: str, tar: tarfile.TarFile, owner: str) -> None:
-    """Add ZooKeeper's files to an archive."""
+def add_zookeeper(source: str, tar: tarfile.TarFile, owner: str, room: str) -> None:
+    """Add ZooKeeper's files to an archive.
+
+    :param room: the directory of that archive.
+    """
     folder = os.path.join(source, backup.VERSION)
     with as_user(owner):
         names = [entry.name for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)]
-        whole = [name for name in names if name.startswith("snapshot.") and backup.is_whole(os.path.join(folder, name))]
+    whole = []
+    for name in names:
+        if name.startswith("snapshot."):
+            with service_file.opened(os.path.join(folder, name), owner) as file:
+                whole += [name] if backup.is_whole(file) else []
     files = backup.chosen(names, whole)
     if not files:
         raise ValueError(f"{folder} has no snapshot that was written to its end, so this host has no data of ZooKeeper")
     for name in [*(name for name in backup.EPOCHS if name in names), *files]:
-        with service_file.opened(os.path.join(folder, name), owner) as file:
+        path = os.path.join(folder, name)
+        with service_file.opened(path, owner) as file:
+            service_file.check_room(path, file, room)
             tar.addfile(tar.gettarinfo(arcname=f"{backup.VERSION}/{name}", fileobj=file), file)
 
 
@@ -123,7 +132,7 @@ def copy_zookeeper(source: str, target: str, owner: str) -> None:
     for attempt in range(TRIES):
         try:
             with open(target, "wb") as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=1) as tar:
-                add_zookeeper(source, tar, owner)
+                add_zookeeper(source, tar, owner, os.path.dirname(target))
             return
         except FileNotFoundError as error:
             if attempt == TRIES - 1:
@@ -139,7 +148,7 @@ def make(module: AnsibleModule, partial: str) -> list[str]:
             pwd.getpwnam(given[f"{part}_user"])  # who is not there can't read it
     if given["zookeeper"]:
         copy_zookeeper(given["zookeeper"], os.path.join(partial, backup.ZOOKEEPER), given["zookeeper_user"])
-        backup.tar_members(os.path.join(partial, backup.ZOOKEEPER))
+        backup.tar_members(os.path.join(partial, backup.ZOOKEEPER), compressed=True)
     if given["marathon"]:
         target = os.path.join(partial, backup.MARATHON)
         service_file.copy(given["marathon"], target, given["marathon_user"])

@@ -81,18 +81,18 @@ import contextlib
 import os
 import pwd
 import shutil
-import stat
 import tarfile
 import tempfile
 import time
 from typing import IO, Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory
+from ansible_collections.deephdc.accelerators.plugins.module_utils._host import safe_directory, service_file
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host.as_user import as_user
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import backup
 
 UNIT = "zookeeper.service"
+NOTE_LENGTH = 200  # bytes; a digest and a word
 # In the directory of data: which backup is being restored, or was restored last.
 NOTE = "deephdc-restored"
 
@@ -100,8 +100,8 @@ NOTE = "deephdc-restored"
 def noted(path: str, digest: str) -> str:
     """How far an earlier call came with this backup: replacing, restored, or nothing."""
     try:
-        with open(path, encoding="utf-8") as file:
-            found, _space, stage = file.read().strip().partition(" ")
+        with service_file.opened(path) as file:
+            found, _space, stage = file.read(NOTE_LENGTH).decode("utf-8", "replace").strip().partition(" ")
     except FileNotFoundError:
         return ""
     return stage if found == digest else ""
@@ -160,9 +160,7 @@ def extract(archive: IO[bytes], target: str) -> None:
 def make_directory(path: str, owner: str) -> None:
     """Make the directory of data for its service, whoever the one above it belongs to."""
     entry = pwd.getpwnam(owner)
-    with safe_directory.opened(os.path.dirname(path), make=True) as above:
-        os.mkdir(os.path.basename(path), 0o750, dir_fd=above)
-        os.chown(os.path.basename(path), entry.pw_uid, entry.pw_gid, dir_fd=above, follow_symlinks=False)
+    safe_directory.give(path, entry.pw_uid, entry.pw_gid, 0o750, make=True)
 
 
 def restore(module: AnsibleModule, manifest_digest: str) -> str:
@@ -202,6 +200,17 @@ def restore(module: AnsibleModule, manifest_digest: str) -> str:
     return kept
 
 
+def is_same(archive: IO[bytes], target: str) -> bool:
+    """Whether a file has the content of another one; what is no file has not."""
+    try:
+        with service_file.opened(target) as there:
+            if os.fstat(there.fileno()).st_size != os.fstat(archive.fileno()).st_size:
+                return False
+            return all(archive.read(1 << 20) == part for part in iter(lambda: there.read(1 << 20), b""))
+    except (FileNotFoundError, ValueError, safe_directory.UnsafeLink):
+        return False
+
+
 def bring_marathon(module: AnsibleModule) -> bool:
     """Write Marathon's archive where Marathon can read it.
 
@@ -209,10 +218,10 @@ def bring_marathon(module: AnsibleModule) -> bool:
     """
     source, target, owner = (os.path.join(module.params["path"], backup.MARATHON), module.params["marathon"], module.params["owner"])
     pwd.getpwnam(owner)
-    wanted = backup.digest(source)
     with open(source, "rb") as archive, as_user(owner):
-        if is_there(target) and stat.S_ISREG(os.lstat(target).st_mode) and backup.digest(target) == wanted:
+        if is_same(archive, target):
             return False
+        archive.seek(0)
         if module.check_mode:
             return True
         os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)

@@ -144,10 +144,11 @@ def top_level(directory: str) -> dict[str, tuple[int, int, int]]:
     The heartbeat is left out: controllers write it all the time, and nothing reads an old one.
     """
     found = {}
-    for entry in os.scandir(directory):
-        if entry.is_file(follow_symlinks=False) and not entry.name.startswith("heartbeat"):
-            status = entry.stat(follow_symlinks=False)
-            found[entry.name] = (status.st_ino, status.st_mtime_ns, status.st_size)
+    with as_user(USER):
+        for entry in os.scandir(directory):
+            if entry.is_file(follow_symlinks=False) and not entry.name.startswith("heartbeat"):
+                status = entry.stat(follow_symlinks=False)
+                found[entry.name] = (status.st_ino, status.st_mtime_ns, status.st_size)
     return found
 
 
@@ -175,8 +176,10 @@ def copy_state(source: str, copy: str) -> None:
         time.sleep(0.2)
     else:
         raise ValueError(f"{source} changes all the time, so there is no consistent copy: try again")
-    for name in os.listdir(source):
-        if name.startswith("hash.") and not os.path.islink(os.path.join(source, name)):
+    with as_user(USER):
+        names = [entry.name for entry in os.scandir(source) if entry.is_dir(follow_symlinks=False)]
+    for name in names:
+        if name.startswith("hash."):
             copy_scripts(os.path.join(source, name), os.path.join(copy, name))
 
 
@@ -222,7 +225,9 @@ def make(module: AnsibleModule, partial: str) -> dict:
     }
     if module.params["state"]:
         source = module.params["state_directory"]
-        if not os.path.isdir(source):
+        with as_user(USER):
+            is_there = os.path.isdir(source)
+        if not is_there:
             raise ValueError(f"{source} is not there: give slurm_controller_state_directory its right value")
         copy = os.path.join(partial, "state")
         copy_state(source, copy)

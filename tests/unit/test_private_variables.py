@@ -27,6 +27,7 @@ FILES = [
 ]
 # Set by a playbook for its own plays.
 GIVEN = {"kubernetes_cluster_leaving", "kubernetes_cluster_state_comes", "slurm_cluster_leaving", "slurm_cluster_state_comes"}
+GIVEN |= {"mesos_cluster_state_comes"}
 
 
 def of_others(path: Path) -> set[str]:

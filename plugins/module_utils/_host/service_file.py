@@ -47,10 +47,22 @@ def opened(path: str, owner: str = "") -> t.Iterator[t.IO[bytes]]:
         yield file
 
 
+def check_room(path: str, file: t.IO[bytes], directory: str) -> None:
+    """Refuse a file whose copy would fill a file system of root's; one with holes may have any size.
+
+    :raises ValueError: there is no room for it.
+    """
+    size, free = os.fstat(file.fileno()).st_size, shutil.disk_usage(directory).free
+    if size > free:
+        raise ValueError("{0} has {1} bytes, and {2} has room for {3}".format(path, size, directory, free))
+
+
 def copy(path: str, target: str, owner: str) -> None:
     """Copy content, mode and time of a service's file to a path below a directory of root's own."""
-    with opened(path, owner) as source, open(target, "wb") as file:
-        shutil.copyfileobj(source, file)
-        found = os.fstat(source.fileno())
-        os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
-    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with opened(path, owner) as source:
+        check_room(path, source, os.path.dirname(target))
+        with open(target, "wb") as file:
+            shutil.copyfileobj(source, file)
+            found = os.fstat(source.fileno())
+            os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
+        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))

@@ -12,6 +12,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model import
 
 # Begin what the collection remembers of an agent that it took from frameworks, by who did: the role gpu_hold, the playbook mesos_drain,
 # or the playbook mesos because of a lost device. Mesos itself keeps no reason.
+RENEWAL = "drained: another agent after a change of its resources"
 MARKS = {"held": "gpu_hold: ", "drained": "drained: ", "lost": "lost: "}
 # A task in one of these has ended, and only its framework does not know it yet.
 ENDED = ("TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED", "TASK_GONE", "TASK_GONE_BY_OPERATOR")

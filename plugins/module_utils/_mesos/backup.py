@@ -15,7 +15,7 @@ import json
 import os
 import re
 import tarfile
-from typing import Any, Dict, Iterable, List, Sequence
+from typing import IO, Any, Dict, Iterable, List, Sequence
 
 NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z[A-Za-z0-9_.-]*\Z")
 MANIFEST = "manifest.json"
@@ -30,14 +30,13 @@ FILE = re.compile(r"(snapshot|log)\.([0-9a-f]+)\Z")
 END = b"\0\0\0\x01/"
 
 
-def is_whole(path: str) -> bool:
+def is_whole(file: IO[bytes]) -> bool:
     """Whether a snapshot of ZooKeeper was written to its end."""
-    with open(path, "rb") as file:
-        file.seek(0, os.SEEK_END)
-        if file.tell() < len(END):
-            return False
-        file.seek(-len(END), os.SEEK_END)
-        return file.read() == END
+    file.seek(0, os.SEEK_END)
+    if file.tell() < len(END):
+        return False
+    file.seek(-len(END), os.SEEK_END)
+    return file.read(len(END)) == END
 
 
 def chosen(names: Iterable[str], whole: Iterable[str]) -> List[str]:
@@ -70,13 +69,14 @@ def digest(path: str) -> str:
     return found.hexdigest()
 
 
-def tar_members(path: str) -> int:
+def tar_members(path: str, compressed: bool = False) -> int:
     """How many entries an archive has, read to its end.
 
+    :param compressed: whether it is our own one. What a service wrote is not unpacked, as little may become very much.
     :raises ValueError: it is damaged, or not whole.
     """
     try:
-        with tarfile.open(path) as tar:
+        with tarfile.open(path, "r:gz" if compressed else "r:") as tar:
             count = 0
             for member in tar:
                 if member.issparse():  # its size may be any number

@@ -142,7 +142,7 @@ def settled(wanted: Mapping[str, str], present: Mapping[str, str], own: Mapping[
     if not present:
         return dict(wanted)
     has, new = (_pairs(one.get("MESOS_RESOURCES", "")) for one in (present, wanted))
-    kept = [name for name, fits in (("mem", _memory_fits), ("disk", _both)) if name not in own and fits(has.get(name), new.get(name))]
+    kept = [name for name, fits in (("mem", _memory_fits), ("disk", _there)) if name not in own and fits(has.get(name), new.get(name))]
     new.update({name: has[name] for name in kept})
     # One that was made without it goes on so, where its record can't be read.
     if "disk" not in has and "disk" not in own:
@@ -161,8 +161,9 @@ def _text(resources: Mapping[str, str]) -> str:
     return ";".join(f"{name}:{value}" for name, value in resources.items())
 
 
-def _both(has: str | None, new: str | None) -> bool:
-    return bool(has and new)
+def _there(has: str | None, _new: str | None) -> bool:
+    """Whether the agent has one: the disk of a file system that Ansible does not list is not known anew."""
+    return bool(has)
 
 
 def _memory_fits(has: str | None, new: str | None) -> bool:

@@ -139,9 +139,14 @@ def _section(part: Part, names: t.Sequence[str], port: int, variables: t.Mapping
         # By it a Marathon would believe that it had passed the request on itself.
         "  http-request del-header X-Marathon-Via",
         *(
-            f"  http-request deny deny_status 403 if !METH_GET {{ path,url_dec -m reg -i {CLOSED[name]} }}"
+            line
             for name in CLOSED
             if name == part.name
+            for line in (
+                f"  http-request deny deny_status 403 if !METH_GET {{ path,url_dec -m reg -i {CLOSED[name]} }}",
+                # A path that can't be decoded is compared with nothing.
+                "  http-request deny deny_status 400 if !METH_GET !{ path,url_dec -m found }",
+            )
         ),
         # As the front's ProxyPassReverse has it, with the socket: only then Apache translates it into an address of its own.
         rf"  http-response replace-header Location ^((https?:)?//[^/]+)?(/.*)$ unix:{socket_of(part.name)}|http://{part.name}\3",

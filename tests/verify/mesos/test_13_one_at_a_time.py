@@ -1,14 +1,14 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""ZooKeeper is restarted one server at a time, and an agent that does not start stops a run at the first host."""
+"""ZooKeeper is restarted one server at a time; what does not start gets its former configuration back."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 import pytest
 from local import Cluster, changed
-from mesos_site import AGENTS, LOOK, MASTERS, STAY, all_there, app, start, tasks
+from mesos_site import LOOK, MASTERS, STAY, all_there, app, start, tasks
 
 OWNS = (
     "roles/mesos_cluster/tasks/certificates.yml",
@@ -45,29 +45,31 @@ def test_zookeeper_keeps_its_majority_through_its_restarts(cluster: Cluster) -> 
     moments = sorted(int(moment) / 1e6 for moment in after.values())
     assert min(later - earlier for earlier, later in pairwise(moments)) > 1, moments
     # Without the leader the two others elect one, for a moment; one alone does not serve.
-    assert seen.count(1) <= 2 and seen.count(0) < 30 and seen.count(2) > 5, seen
+    longest = max((len(list(looks)) for number, looks in groupby(seen) if number == 0), default=0)
+    assert seen.count(1) <= 2 and longest < 15 and seen.count(2) > 5, seen
     cluster.playbook(PLAYBOOK, "--tags", "zookeeper")
 
 
-def test_a_server_that_does_not_start_gets_its_former_configuration(cluster: Cluster) -> None:
+def test_a_server_that_does_not_start_gets_its_former_configuration_and_the_run_ends_there(cluster: Cluster) -> None:
+    before = began(cluster, "zookeeper", MASTERS)
     output = cluster.playbook(PLAYBOOK, "--tags", "zookeeper", variables={"zookeeper_heap_mib": 1}, succeeds=False)
     assert "zookeeper" in output
     for host in MASTERS:
         assert "-Xmx1m" not in cluster.out(host, "cat /etc/systemd/system/zookeeper.service")
         cluster.until(host, "systemctl is-active zookeeper", "active")
+    after = began(cluster, "zookeeper", MASTERS)
+    assert [host for host in MASTERS if after[host] != before[host]] == ["m1"]
     assert changed(cluster.playbook(PLAYBOOK)) == []
 
 
-def test_an_agent_that_does_not_start_stops_the_run_at_the_first_host(cluster: Cluster) -> None:
-    """Its tasks live, and it is back on its former configuration."""
+def test_an_agent_that_does_not_start_gets_its_former_environment(cluster: Cluster) -> None:
+    """Its tasks live."""
     start(cluster, app("stays", LOOK + STAY, gpus=1))
     (before,) = tasks(cluster, "stays")
-    since = began(cluster, "mesos-agent", tuple(AGENTS))
     output = cluster.playbook(PLAYBOOK, variables={"mesos_agent_isolation": ["no/such"]}, succeeds=False)
     output = " ".join(output.split())
     assert "Unknown or unsupported isolator" in output
     assert "The former /etc/default/mesos-agent is back, and mesos-agent.service runs with it" in output
-    assert began(cluster, "mesos-agent", ("gpu2",))["gpu2"] == since["gpu2"]
     all_there(cluster)
     assert [one["id"] for one in tasks(cluster, "stays")] == [before["id"]]
     assert changed(cluster.playbook(PLAYBOOK)) == []

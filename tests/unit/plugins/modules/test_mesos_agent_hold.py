@@ -7,12 +7,15 @@ from __future__ import annotations
 import base64
 import http.server
 import json
+import pathlib
 import threading
 
 import pytest
+import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils._mesos import agents, api
 from ansible_collections.deephdc.accelerators.plugins.modules import mesos_agent_hold, mesos_offers
 
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 REASON = "gpu_hold: nvidia_driver"
 SECRET = "operator-0123456789"
 
@@ -177,6 +180,17 @@ def test_an_agent_that_an_administrator_deactivated_stays_so(hold, cluster):
     released = hold(state="released")
     assert not released["changed"] and released["record"] == ""
     assert cluster.calls == []
+
+
+def test_what_an_administrator_says_takes_the_place_of_the_playbooks_own_reason(hold, cluster):
+    """Else the playbook would open the host under repair as soon as its change is taken back."""
+    role = yaml.safe_load((ROOT / "roles/mesos_agent/vars/main.yml").read_text(encoding="utf-8"))
+    assert role["__mesos_agent_renewal"] == agents.RENEWAL.removeprefix("drained: ")
+    hold(mark="drained", reason=role["__mesos_agent_renewal"])
+    drained = hold(mark="drained", reason="replace the power supply", recorded=f"{agents.RENEWAL} + lost: GPU 1")
+    assert drained["record"] == "lost: GPU 1 + drained: replace the power supply"
+    # Not the other way round.
+    assert hold(mark="drained", reason=role["__mesos_agent_renewal"], recorded="drained: mine")["record"] == "drained: mine"
 
 
 @pytest.mark.parametrize("mark", ["lost", "drained"])

@@ -85,8 +85,36 @@ def test_no_link_of_the_service_leads_elsewhere(run, fake, tmp_path, data) -> No
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / f"{mesos_restore.NOTE}.new").symlink_to(victim)
     (tmp_path / "empty/version-2.restoring").symlink_to(tmp_path)
-    assert "msg" not in restored(run, fake, tmp_path, "empty") or not victim.is_symlink()
+    restored(run, fake, tmp_path, "empty")
     assert victim.read_text(encoding="utf-8") == "of root" and not list(tmp_path.glob("snapshot*"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_note_that_is_no_file_keeps_root_from_nothing(run, fake, tmp_path, data, kind) -> None:
+    """Root would wait for a writer, or read for ever."""
+    saved(run, tmp_path, zookeeper=str(data))
+    note = data / mesos_restore.NOTE
+    if kind == "pipe":
+        os.mkfifo(note)
+    else:
+        note.symlink_to("/dev/zero")
+    said = restored(run, fake, tmp_path, "zookeeper", overwrite=True)["msg"]
+    assert str(note) in said and (data / "version-2/snapshot.0").exists() and fake.calls() == []
+
+
+def test_zookeepers_data_are_brought_back_with_its_rights(run, fake, reached, data) -> None:
+    """A restore as root would follow what ZooKeeper puts into its directory."""
+    saved(run, reached, zookeeper=str(data))
+    own(reached)
+    assert "msg" not in restored(run, fake, reached, "made", owner="nobody")
+    files = [reached / "made", *(reached / "made").rglob("*")]
+    assert {path.stat().st_uid for path in files} == {pwd.getpwnam("nobody").pw_uid} and len(files) > 4
+    (reached / "of_root").mkdir()
+    (reached / "closed").mkdir(mode=0o755)
+    own(reached / "closed")
+    (reached / "closed/version-2").symlink_to(reached / "of_root")
+    restored(run, fake, reached, "closed", owner="nobody", overwrite=True)
+    assert list((reached / "of_root").iterdir()) == [] and (reached / "of_root").stat().st_uid == 0
 
 
 def test_data_that_are_there_stay_unless_a_person_says_so(run, fake, tmp_path, data) -> None:
@@ -265,6 +293,21 @@ def test_a_service_without_an_account_is_refused(run, tmp_path, data) -> None:
     assert archive.exists()
 
 
+def test_an_archive_that_is_larger_than_the_room_is_no_backup(run, tmp_path) -> None:
+    """A file with holes may have any size."""
+    with open(tmp_path / "large.tar", "wb") as file:
+        file.truncate(8 << 40)
+    result = saved(run, tmp_path, marathon=str(tmp_path / "large.tar"))
+    assert "has room for" in result["msg"] and list((tmp_path / "backups").iterdir()) == []
+
+
+def test_what_marathon_wrote_is_not_unpacked(run, tmp_path) -> None:
+    """Little may become very much."""
+    with tarfile.open(tmp_path / "packed.tar", "w:bz2") as tar:
+        tar.add(__file__)
+    assert "is no whole archive" in saved(run, tmp_path, marathon=str(tmp_path / "packed.tar"))["msg"]
+
+
 def test_an_archive_with_holes_is_no_backup(run, tmp_path) -> None:
     """Its size may be any number, and root would read all of it."""
     entry = tarfile.TarInfo("hole")
@@ -326,7 +369,7 @@ def test_a_backup_of_zookeeper_alone_has_no_archive_of_marathon(run, tmp_path, d
 
 def test_half_an_archive_of_marathon_is_no_backup(run, tmp_path) -> None:
     (tmp_path / "half.tar").write_bytes(b"no archive")
-    assert "half" not in saved(run, tmp_path, marathon=str(tmp_path / "half.tar")).get("files", [])
+    assert "is no whole archive" in saved(run, tmp_path, marathon=str(tmp_path / "half.tar"))["msg"]
     assert (tmp_path / "half.tar").exists()
 
 

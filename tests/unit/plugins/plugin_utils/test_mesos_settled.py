@@ -26,6 +26,7 @@ def env(resources, attributes=""):
         ("cpus:8;mem:15936", "cpus:8;mem:31872", "cpus:8;mem:31872"),  # twice as much was built in
         ("cpus:8;mem:15936", "cpus:8;mem:15936;disk:9000", None),  # from before disks were written
         ("cpus:8;mem:15936;disk:9000", "cpus:8;mem:15936;disk:20000", None),  # the file system grew
+        ("cpus:8;mem:15936;disk:9000", "cpus:8;mem:15936", None),  # one that Ansible does not list, as ZFS
         ("cpus:8;mem:15936;gpus:1", "cpus:4;mem:15936;gpus:1", "cpus:4;mem:15936;gpus:1"),
         ("cpus:8;mem:15936;gpus:2", "cpus:8;mem:15872;gpus:1", "cpus:8;mem:15936;gpus:1"),
     ],
@@ -42,6 +43,14 @@ def test_an_agent_that_reckons_its_disk_gets_the_one_that_it_registered_with():
     assert identity_changes(with_disk(present, 9000), found) == []
     assert "disk" not in settled(wanted, with_disk(present, 0), {})["MESOS_RESOURCES"]
     assert with_disk(env("disk:1"), 9000) == env("disk:1") and with_disk({}, 9000) == {}
+
+
+def test_an_agent_whose_file_system_ansible_does_not_list_stays_the_same():
+    present, wanted = env("cpus:8;mem:15936"), env("cpus:8;mem:15936")
+    found = settled(wanted, with_disk(present, 15360), {})
+    assert identity_changes(with_disk(present, 15360), found) == []
+    # The next run, with what this one wrote.
+    assert settled(wanted, with_disk(found, 15360), {}) == found
 
 
 def test_a_new_agent_and_what_the_site_sets():
