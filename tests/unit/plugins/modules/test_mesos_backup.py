@@ -230,7 +230,7 @@ def test_what_a_service_puts_in_the_place_of_its_file_is_refused(run, tmp_path, 
     """Root would read a secret file into the backup, or wait for ever."""
     made = {
         "link": lambda path: path.symlink_to(write_archive(tmp_path / "of_root.tar")),
-        "pipe": lambda path: os.mkfifo(path),
+        "pipe": os.mkfifo,
         "directory": lambda path: path.mkdir(),
     }[kind]
     made(tmp_path / "written.tar")
