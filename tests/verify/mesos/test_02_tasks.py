@@ -96,6 +96,9 @@ def test_chronos_runs_a_job_with_a_gpu(cluster: Cluster) -> None:
         "runAsUser": "nobody",
         "owner": "ada@site.test",
     }
+    # Sandboxes of a run before this one stay.
+    for host in AGENTS:
+        cluster.out(host, "touch /root/began")
     done = ask(cluster, "chronos", "/v1/scheduler/iso8601", job)
     assert done.status == 204, done.text
 
@@ -105,8 +108,8 @@ def test_chronos_runs_a_job_with_a_gpu(cluster: Cluster) -> None:
 
     until(ended, lambda seen: seen["successCount"] == 1, 90)
     wrote = "".join(
-        cluster.run(host, "find /var/lib/mesos/agent/slaves -path '*batch*' -name stdout -exec cat {} +").stdout
-        for host in ("gpu1", "gpu2")
+        cluster.run(host, "find /var/lib/mesos/agent/slaves -path '*batch*' -name stdout -newer /root/began -exec cat {} +").stdout
+        for host in AGENTS
     )
     assert devices(wrote).count("yes") == 1 and "nobody" in wrote
     assert ask(cluster, "chronos", "/v1/scheduler/job/batch", method="DELETE").status == 204
