@@ -30,7 +30,7 @@ SHARED = re.compile(
 NO_CODE = re.compile(
     r".*\.md|\..*|LICENSE|CHANGELOG\.rst|Makefile|galaxy\.yml|pyproject\.toml|MAINTAINERS.*|(?:docs|changelogs)/.*|plugins/filter/\w+\.yml"
     r"|plugins/doc_fragments/.*|meta/execution-environment\.yml"
-    r"|tests/(?:compat|data|nova_lxd|config\.yml|galaxy|golden|passed\.json|quick_start|runner|sanity|unit|verify/refusals)\b.*"
+    r"|tests/(?:compat|data|nova_lxd|config\.yml|galaxy|golden|passed\.json|quick_start|real_mesos|runner|sanity|unit|verify/refusals)\b.*"
     r"|scripts/(?!collections|demo|down|end-processes|engine|image|local-|packages|scenario|toolchain|virtual-).*"
 )
 # A path of one of these folders as a whole says nothing about what in it is used.

@@ -17,6 +17,7 @@ from slurm_site import words
 OWNS = (
     "playbooks/slurm_backup.yml",
     "roles/slurm_backup",
+    "plugins/module_utils/_host/service_file.py",
     "plugins/module_utils/_slurm/backup.py",
     "plugins/modules/slurm_backup.py",
     "plugins/modules/slurm_database_info.py",
