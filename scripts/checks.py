@@ -170,7 +170,7 @@ def quick_start() -> list[Step]:
 def real_mesos() -> list[Step]:
     """Return the tests with Mesos' own master and agent."""
     label = f"real-mesos-{CHECKOUT}"
-    reads = r"tests/(real_mesos|stand_ins/mesos|golden/\w+/\w+/etc)/.*|plugins/(module|plugin)_utils/_mesos/.*"
+    reads = r"tests/(real_mesos|stand_ins/mesos|golden/mesos_everything)/.*|plugins/(module|plugin)_utils/_mesos/.*"
     found = step("the real Mesos", "pytest", "-q", "tests/real_mesos", after=("test host images",), limit=900, label=label, reads=reads)
     found.cleanup = ("scripts/engine", "--clean-label", label)
     return [found]

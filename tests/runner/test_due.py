@@ -76,7 +76,7 @@ def test_the_first_cluster_of_kubernetes_on_a_machine_is_compiled(tmp_path: Path
 OTHERS = {f"ansible-core {version}: {part}" for version in ("2.16", "2.19", "2.21") for part in ("play", "sanity", "units")}
 OTHERS -= {"ansible-core 2.19: units"}
 QUICK = {"ansible-lint", "unit tests", "refusals on the control node", "sanity", "TOSCA templates", "antsibull-docs", "Galaxy's importer"}
-QUICK |= {"tests of the runner"}
+QUICK |= {"tests of the runner", "the real Mesos"}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ QUICK |= {"tests of the runner"}
         ("tests/verify/slurm/test_06_jobs.py", {"sanity", "unit tests"}),
         ("roles/kubernetes_node/tasks/main.yml", {"ansible-lint", "unit tests", "refusals on the control node", "Galaxy's importer"}),
         ("roles/slurm_node/templates/slurmd.j2", {"unit tests", "refusals on the control node", "Galaxy's importer"}),
-        ("plugins/plugin_utils/_kubernetes/queue.py", QUICK - {"ansible-lint", "TOSCA templates", "tests of the runner"}),
+        ("plugins/plugin_utils/_kubernetes/queue.py", QUICK - {"ansible-lint", "TOSCA templates", "tests of the runner", "the real Mesos"}),
         ("tests/golden/local/ctl/etc/slurm/slurm.conf", {"unit tests"}),
         ("requirements-dev.txt", QUICK),
         ("scripts/plan.py", QUICK),
