@@ -237,7 +237,8 @@ def test_no_user_makes_marathon_resign(cluster: Cluster, provider: Provider) -> 
         for path, method in itertools.product(paths, ("DELETE", "POST", "PUT", "PATCH"))
     }
     answers = send(cluster, texts)
-    assert {answer.status for answer in answers.values()} == {403}, {name: answer.status for name, answer in answers.items()}
+    # The front itself has no page for a path with parameters.
+    assert {name: answer.status for name, answer in answers.items()} == {name: 404 if ";" in name else 403 for name in answers}
     assert get(cluster, request("/marathon/v2/leader", token=token)).status == 200
     # An application may have that name.
     assert get(cluster, request("/marathon/v2/apps//leader", method="DELETE", token=token)).status == 404
