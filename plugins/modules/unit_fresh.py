@@ -205,7 +205,10 @@ def replaced(state: dict[str, str]) -> list[str]:
 
 
 def end_of(log: str, since: float) -> str:
-    """Return the last four lines of a log file that was written since; the directory may be a service's own."""
+    """Return the last four lines of a log file that was written since.
+
+    The directory may be a service's own.
+    """
     try:
         with service_file.opened(log) as file:
             status = os.fstat(file.fileno())

@@ -24,7 +24,7 @@ FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def opened(path: str, owner: str = "") -> t.Iterator[t.IO[bytes]]:
-    """Yield a file, opened with its service's rights, or else by no link that others than root can make.
+    """Yield a file, opened with its service's rights, or else by no link of others.
 
     It raises OSError, UnsafeLink, and ValueError where something else than a file is there.
     owner: the service's account.
@@ -48,7 +48,9 @@ def opened(path: str, owner: str = "") -> t.Iterator[t.IO[bytes]]:
 
 
 def check_room(path: str, file: t.IO[bytes], directory: str) -> None:
-    """Refuse a file whose copy would fill a file system of root's; one with holes may have any size.
+    """Refuse a file whose copy would fill a file system of root's.
+
+    A file with holes may have any size.
 
     :raises ValueError: there is no room for it.
     """
@@ -58,7 +60,7 @@ def check_room(path: str, file: t.IO[bytes], directory: str) -> None:
 
 
 def copy(path: str, target: str, owner: str) -> None:
-    """Copy content, mode and time of a service's file to a path below a directory of root's own."""
+    """Copy content, mode and time of a service's file to a directory of root's."""
     with opened(path, owner) as source:
         check_room(path, source, os.path.dirname(target))
         with open(target, "wb") as file:

@@ -162,7 +162,10 @@ def _text(resources: Mapping[str, str]) -> str:
 
 
 def _there(has: str | None, _new: str | None) -> bool:
-    """Whether the agent has one: the disk of a file system that Ansible does not list is not known anew."""
+    """Whether the agent has one.
+
+    The disk of a file system that Ansible does not list can't be read again.
+    """
     return bool(has)
 
 
