@@ -87,11 +87,16 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._kubernetes.k
 
 POLL = 1  # seconds
 KINDS = ("gpu", "mig")  # of the driver's devices that pods can be given
+CLOSING = ("NoSchedule", "NoExecute")  # effects of a device's taint by which new pods do not get it
 
 
-def published(kubectl: Kubectl, driver: str) -> dict:
-    """The UUIDs that the driver publishes of each node, with the devices' names."""
+def published(kubectl: Kubectl, driver: str) -> tuple[dict, dict]:
+    """The UUIDs that the driver publishes of each node, with the devices' names.
+
+    The second value is by which taint new pods do not get a device, by its UUID.
+    """
     found: dict = {}
+    tainted: dict = {}
     for part in kubectl.listed("resourceslices.resource.k8s.io"):
         spec = part["spec"]
         if spec.get("driver") != driver or not spec.get("nodeName"):
@@ -100,11 +105,15 @@ def published(kubectl: Kubectl, driver: str) -> dict:
         for device in spec.get("devices") or []:
             attributes = device.get("attributes") or {}
             if (attributes.get("type") or {}).get("string") in KINDS:
-                of_node[(attributes.get("uuid") or {}).get("string")] = device["name"]
-    return found
+                uuid = (attributes.get("uuid") or {}).get("string")
+                of_node[uuid] = device["name"]
+                taints = [one for one in device.get("taints") or [] if one.get("effect") in CLOSING]
+                if taints:
+                    tainted[uuid] = ", ".join(f"{one.get('key')}:{one['effect']}" for one in taints)
+    return found, tainted
 
 
-def compare(expected: list, nodes: dict, slices: dict, others: bool) -> tuple[list[str], list[str]]:
+def compare(expected: list, nodes: dict, slices: dict, others: bool, tainted: dict | None = None) -> tuple[list[str], list[str]]:
     """What is offered, one line each, and what differs, one sentence each."""
     lines, wrong = [], []
     for wanted in expected:
@@ -127,6 +136,11 @@ def compare(expected: list, nodes: dict, slices: dict, others: bool) -> tuple[li
         remedy = "look at the pod of the DRA driver"
         wrong += [
             f"{host}: {shown} ({uuid}) was promised, but no ResourceSlice has it: {remedy}." for uuid, shown in sorted(missing.items())
+        ]
+        wrong += [
+            f"{host}: {shown} ({uuid}) was promised, but it has the taint {(tainted or {})[uuid]}, so new pods do not get it: {remedy}."
+            for uuid, shown in sorted(known.items())
+            if uuid in (tainted or {})
         ]
         if known and not others:
             wrong += [
@@ -166,8 +180,8 @@ def main() -> None:
     try:
         while True:
             nodes = {one["metadata"]["name"]: (one.get("status") or {}).get("allocatable") or {} for one in kubectl.listed("nodes")}
-            slices = published(kubectl, params["driver"]) if has_devices else {}
-            lines, wrong = compare(params["expected"], nodes, slices, params["others"])
+            slices, tainted = published(kubectl, params["driver"]) if has_devices else ({}, {})
+            lines, wrong = compare(params["expected"], nodes, slices, params["others"], tainted)
             if not wrong or time.monotonic() - began >= params["wait"]:
                 break
             time.sleep(POLL)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make a signed apt repository and archives of images out of programs that tests/kubernetes/build compiled.
 
-usage: publish.py PROGRAMS DIRECTORY      on a host with nft, iptables, dpkg-deb and gpg; the key lies in DIRECTORY/key.asc afterwards
+usage: publish.py PROGRAMS DIRECTORY           on a host with nft, iptables, dpkg-deb and gpg; the key lies in DIRECTORY/key.asc afterwards
+       publish.py PROGRAMS DIRECTORY queue     later: the image of Kueue alone
 
 Real: the programs. Stood in for: the frames of Kubernetes' packages, with one program in three packages, and those of its images.
 """
@@ -233,6 +234,12 @@ def kubernetes_image(file: Path, version: str, program: Path) -> None:
     image(file, [f"{REGISTRY}/{command}:v{version}" for command in commands], kubernetes)
 
 
+def queue_image(directory: Path, programs: Path) -> None:
+    queue = Layer()
+    queue.add(programs / "kueue", "/manager")
+    image(directory / "kueue.tar", ["registry.k8s.io/kueue/kueue:v0.15.0"], queue, Entrypoint=["/manager"], User="65532:65532")
+
+
 def images(directory: Path, programs: Path) -> None:
     """What kubeadm and the device plugin's manifest name, and an image for users' pods."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -265,9 +272,7 @@ def images(directory: Path, programs: Path) -> None:
     image(directory / "gpu-dra.tar", ["stand-in.invalid/gpu-dra:1"], driver, Entrypoint=["/gpu-dra"])
 
     if (programs / "kueue").exists():
-        queue = Layer()
-        queue.add(programs / "kueue", "/manager")
-        image(directory / "kueue.tar", ["registry.k8s.io/kueue/kueue:v0.15.0"], queue, Entrypoint=["/manager"], User="65532:65532")
+        queue_image(directory, programs)
 
     busybox = Layer()
     busybox.add(Path("/bin/busybox"), "/bin/busybox")
@@ -279,6 +284,9 @@ def images(directory: Path, programs: Path) -> None:
 
 def main() -> None:
     programs, directory = Path(sys.argv[1]), Path(sys.argv[2])
+    if sys.argv[3:] == ["queue"]:
+        queue_image(directory / "images", programs)
+        return
     images(directory / "images", programs)
     repository(directory / "repository", programs)
 

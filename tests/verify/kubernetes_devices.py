@@ -1,12 +1,28 @@
-"""The stand-in of a DRA driver, and which device a pod has."""
+"""The ways in which pods get GPUs, and which device a pod has."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
-from kubernetes_site import KUBECTL, Site
+from kubernetes_site import KUBECTL, PLAYBOOK, Site
 from local import ROOT
 
 DRIVER = yaml.safe_load((ROOT / "tests/kubernetes/stand_ins/gpu-dra.yml").read_text(encoding="utf-8"))
+DRA = {"kubernetes_cluster_gpus": "dra", "kubernetes_cluster_dra_manifests": DRIVER}
+# What concerns GPUs alone; the plan is made in any case.
+ONLY = ("--tags", "kubernetes_cluster,validate")
+
+
+def deliver(site: Site, succeeds: bool = True, inventories: tuple[str, ...] = ("hosts.yml",), **variables: Any) -> str:
+    """A run over what concerns GPUs, in one line."""
+    variables.setdefault("kubernetes_cluster_offer_wait", 60 if succeeds else 8)
+    return " ".join(site.playbook(PLAYBOOK, *ONLY, variables=variables, succeeds=succeeds, inventories=inventories).split())
+
+
+def back_to_plugin(site: Site) -> str:
+    """The device plugin takes the place of the DRA driver, which is named to have it removed."""
+    return deliver(site, kubernetes_cluster_dra_manifests=DRIVER)
 
 
 def device_of(site: Site, name: str) -> tuple[str, str]:

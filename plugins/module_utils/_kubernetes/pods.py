@@ -46,7 +46,10 @@ def is_service(pod: Pod) -> bool:
 
 
 def sentence(pod: Pod) -> str:
-    """Whose pod it is."""
+    """Whose pod it is, and whether it ends."""
     meta, controller = pod["metadata"], owner(pod)
     of = f" of {controller['kind']} {controller['name']}" if controller["name"] else ""
-    return f"pod {meta['namespace']}/{meta['name']}{of}"
+    # Its user, or a controller, asked for that, and may have given it years.
+    until = meta.get("deletionTimestamp")
+    ending = f", which was asked to end and may take until {until}" if until else ""
+    return f"pod {meta['namespace']}/{meta['name']}{of}{ending}"

@@ -46,7 +46,10 @@ MAX_ISSUERS = 64
 
 ROLE_KEYS = ("name", "rules")
 RIGHT_KEYS = ("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs")
-BINDING_KEYS = ("role", "groups", "users", "service_accounts", "namespaces")
+BINDING_KEYS = ("role", "groups", "users", "service_accounts", "namespaces", "everybody")
+# Of Kubernetes' own roles, those by which nothing can be changed.
+READING_ROLES = frozenset({"view", "system:basic-user", "system:discovery", "system:public-info-viewer", "system:monitoring"})
+READING_VERBS = frozenset({"get", "list", "watch"})
 TOKEN_KEYS = ("file", "exec")
 EXEC_KEYS = ("command", "args", "env", "interactive_mode", "install_hint")
 INTERACTIVE = ("Never", "IfAvailable", "Always")
@@ -392,6 +395,20 @@ def _role_errors(given: t.Any) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
+def _list(value: t.Any) -> t.Sequence[t.Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _only_reads(role: str, own: t.Any) -> bool:
+    """Whether nothing can be changed by a role.
+
+    A role that the site made by other means may change anything.
+    """
+    rules = [rule for one in _list(own) if isinstance(one, t.Mapping) and one.get("name") == role for rule in _list(one.get("rules"))]
+    verbs = {verb for rule in rules if isinstance(rule, t.Mapping) for verb in _list(rule.get("verbs")) if isinstance(verb, str)}
+    return role in READING_ROLES or (bool(verbs) and verbs <= READING_VERBS)
+
+
 def _binding_errors(cluster: Given, issuers: t.Sequence[Given]) -> list[Finding]:
     bindings, found = _entries(BINDINGS, cluster["bindings"], BINDING_KEYS, "{role: view, groups: ['iam:staff'], namespaces: [physics]}")
     for binding in bindings:
@@ -402,7 +419,14 @@ def _binding_errors(cluster: Given, issuers: t.Sequence[Given]) -> list[Finding]
             )
             continue
         where = f"{BINDINGS}: {role}"
-        lists = {key: binding[key] for key in BINDING_KEYS[1:] if key in binding}
+        lists = {key: binding[key] for key in BINDING_KEYS[1:-1] if key in binding}
+        if EVERYBODY in _list(binding.get("groups")) and not _only_reads(role, cluster["roles"]) and binding.get("everybody") is not True:
+            found.append(
+                wrong(
+                    f"{where}: {EVERYBODY} is everybody who can log in, and each service account, and this role can change things",
+                    "name groups of an issuer, or write everybody: true beside it",
+                )
+            )
         bad = [key for key, value in lists.items() if not _texts(value)]
         found += [wrong(f"{where}: {key} is {shown(lists[key])}", "write a list of texts") for key in bad]
         if bad:

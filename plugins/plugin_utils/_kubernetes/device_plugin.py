@@ -9,6 +9,7 @@ Source: README of NVIDIA/k8s-device-plugin 0.17 ("As a configuration file", "Wit
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any, Sequence
 
@@ -75,3 +76,22 @@ def mig_resource(profile: str) -> str:
     1g.10gb+me gives nvidia.com/mig-1g.10gb.me, as resource names have no plus sign.
     """
     return "nvidia.com/mig-" + profile.replace("+", ".")
+
+
+# Sizes that the plugin keeps apart. Up to 0.18 its patterns match a part of a name, so it offers 1g.10gb+me as 1g.10gb
+# (NVIDIA/k8s-device-plugin#1462); parts of a GPU instance, such as 1c.3g.40gb, it does not support.
+_PLAIN = re.compile(r"[0-9]+g\.[0-9]+gb\Z")
+
+
+def unnameable(accelerators: Sequence[Accelerator]) -> list[tuple[str, str]]:
+    """Return the MIG instances that the plugin would offer under another's name.
+
+    Each is a PCI address and a profile.
+    """
+    return [
+        (str(accelerator.get("pci_address")), str(instance.get("profile")))
+        for accelerator in schedulable(accelerators)
+        if accelerator.get("vendor") == NVIDIA.name and is_mig(accelerator)
+        for instance in usable_instances(accelerator)
+        if instance.get("profile") and not _PLAIN.match(str(instance["profile"]))
+    ]

@@ -40,7 +40,11 @@ def patches(nodes: t.Sequence[Object], planned: t.Mapping[str, t.Any]) -> list[d
     found = []
     for wanted in planned["nodes"]:
         node = by_name.get(wanted["name"])
-        changes = _changes(node, wanted, planned["unfit"].get(wanted["host"], "")) if node else {}
+        reason = planned["unfit"].get(wanted["host"], "")
+        if node and not reason and wanted["host"] in (planned.get("unsure") or []):
+            # A tool that gives no answer says nothing good either: what was lost stays lost.
+            reason = (node["metadata"].get("annotations") or {}).get(lost.LOST) or ""
+        changes = _changes(node, wanted, reason) if node else {}
         if changes:
             metadata = {"name": wanted["name"], **changes.pop("metadata", {})}
             found.append({"apiVersion": "v1", "kind": "Node", "metadata": metadata, **changes})

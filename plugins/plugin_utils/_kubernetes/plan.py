@@ -178,6 +178,8 @@ def settled(
     except ValueError as error:
         raise ValueError(f"{host.host}: {error}") from error
     offers = {name: count * shared.replicas for name, count in device_plugin.resources(devices).items()}
+    if cluster["gpus"] == "device_plugin" and device_plugin.unnameable(devices):
+        offers = {}  # left_out() says why; the plugin has no list of what to offer
     config, parts = None, []
     if cluster["gpus"] == "dra":
         parts = dra.parts(devices)
@@ -246,6 +248,11 @@ def left_out(
         for device in units.schedulable(accelerators)
         if device.get("vendor") not in (NVIDIA.name, *cluster["device_plugins"])
     ]
+    if cluster["gpus"] == "device_plugin" and device_plugin.unnameable(accelerators):
+        sizes = ", ".join(f"{profile} at {address}" for address, profile in device_plugin.unnameable(accelerators))
+        what = f"{host}: its GPUs are not offered, as NVIDIA's device plugin offers some MIG instances under another's name ({sizes})"
+        remedy = f"give it a layout of sizes such as 1g.10gb, or set {PREFIX}gpus to dra"
+        found.append(Finding("division", f"{what}: {remedy}.", host, None, remedy))
     found += [
         problem._replace(sentence=f"{host}: {problem}")
         for device in accelerators
@@ -355,6 +362,7 @@ def nothing(errors: t.Sequence[Finding], warnings: t.Sequence[Finding] = ()) -> 
         "offers": {},
         "record": "",
         "unfit": {},
+        "unsure": [],
         "lost": [],
         "names": {},
         "addresses": {},
@@ -423,6 +431,7 @@ def plan(
         "offers": {worker.host.host: worker.offers for worker in workers},
         "record": PROMISES.text({worker.host.host: worker.devices for worker in workers}),
         "unfit": unfit,
+        "unsure": sorted(worker.host.host for worker in workers if promises.silent(worker.devices)),
         "lost": [str(problem) for problem in problems],
         "names": {host.host: host.name for host in hosts},
         "addresses": {host.host: host.address for host in hosts},

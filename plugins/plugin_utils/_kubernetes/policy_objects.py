@@ -46,6 +46,22 @@ USER_RULES = (
     ("kueue.x-k8s.io", ("localqueues", "workloads"), READ),
     ("metrics.k8s.io", ("pods",), READ),
 )
+# How many objects of each kind an account may have, by default. All objects of a cluster share etcd's few gigabytes.
+# No request can write when it is full.
+OBJECTS = {
+    "configmaps": 100,
+    "secrets": 100,
+    "services": 100,
+    "persistentvolumeclaims": 100,
+    "count/pods": 5000,
+    "count/jobs.batch": 5000,
+    "count/cronjobs.batch": 100,
+    "count/deployments.apps": 100,
+    "count/statefulsets.apps": 100,
+    "count/replicasets.apps": 1000,
+    "count/resourceclaims.resource.k8s.io": 5000,
+    "count/resourceclaimtemplates.resource.k8s.io": 100,
+}
 # What a namespace may still get of which account the policy no longer has.
 NOTHING = (
     *("pods", "services", "configmaps", "secrets", "persistentvolumeclaims"),
@@ -62,6 +78,7 @@ class Cluster(t.NamedTuple):
     :param types: the extended resources that its nodes offer, each with the types of GPU that it may be.
     :param device_classes: those of dynamic resource allocation, whose devices count as GPUs, the same way.
     :param security: the level of Pod Security that is enforced.
+    :param objects: how many objects of each kind an account may have.
     """
 
     types: t.Mapping[str, t.Collection[str]]
@@ -69,6 +86,7 @@ class Cluster(t.NamedTuple):
     security: str = "baseline"
     defaults: Defaults = Defaults(1, 1024)
     tolerations: t.Sequence[str] = ()
+    objects: t.Mapping[str, int] = OBJECTS
 
 
 def _several(cluster: Cluster) -> bool:
@@ -119,7 +137,8 @@ def gpus_of(account: Account, cluster: Cluster) -> dict[str, str]:
 def quota(account: Account, cluster: Cluster) -> dict[str, str]:
     """The hard limits of an account's namespace."""
     limits = account.limits
-    result = {"services.nodeports": "0", "services.loadbalancers": "0", **gpus_of(account, cluster)}
+    result = {"services.nodeports": "0", "services.loadbalancers": "0", **{name: str(count) for name, count in cluster.objects.items()}}
+    result.update(gpus_of(account, cluster))
     for name, value in (("cpu", limits.cpus), ("memory", limits.memory)):
         if value is not None:
             text = memory(value) if name == "memory" else str(value)

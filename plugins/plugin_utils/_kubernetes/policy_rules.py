@@ -30,6 +30,12 @@ DEVICE_VARIABLES = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_MIG_CONFIG_DEVICES", "NVID
 NO_DEVICES = ("void", "none")
 # Of the extended resources that count as GPUs; their taints have the same beginning.
 GPU_PREFIXES = ("nvidia.com/", "amd.com/", "gpu.intel.com/")
+# The kinds of volumes that give nothing of the node or of its network.
+VOLUMES = ("configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret")
+# The API server takes a capability from this many containers of each kind; the rule language can't count on.
+MOST_CONTAINERS = 32
+# Seconds. While a pod ends, its node can't be drained; a token outlives its user's rights.
+LONGEST_END, LONGEST_TOKEN = 3600, 86400
 MIB = 1024 * 1024
 
 Dictionary = t.Dict[str, t.Any]
@@ -151,6 +157,22 @@ def _at_most(key: str, what: str, shown: str, limit: str) -> Dictionary:
     )
 
 
+def _probe_end(probe: str) -> str:
+    """How long the container c may take to end when a probe fails."""
+    has = f"has(c.{probe}) && has(c.{probe}.terminationGracePeriodSeconds)"
+    return f"{has} ? c.{probe}.terminationGracePeriodSeconds : 0"
+
+
+def _end_rules() -> list[Dictionary]:
+    return [
+        _rule(
+            "!has(request.options) || request.options == null || !has(request.options.gracePeriodSeconds)"
+            f" || request.options.gracePeriodSeconds <= {LONGEST_END}",
+            f"A pod may take at most {LONGEST_END} seconds to end: delete it with --grace-period of that or less.",
+        ),
+    ]
+
+
 def _pod_rules(tolerations: t.Sequence[str]) -> list[Dictionary]:
     """What holds for pods and for all that makes pods."""
     names = _text(list(DEVICE_VARIABLES))
@@ -213,6 +235,31 @@ def _pod_rules(tolerations: t.Sequence[str]) -> list[Dictionary]:
         _rule(
             "!has(variables.spec.volumes) || !variables.spec.volumes.exists(v, has(v.hostPath))",
             "hostPath is not allowed: use a PersistentVolumeClaim or emptyDir.",
+        ),
+        # kubelet mounts all others as the host's root, with the host's address: the homes of all where workers may mount them.
+        _rule(
+            f"!has(variables.spec.volumes) || variables.spec.volumes.all(v, {' || '.join(f'has(v.{kind})' for kind in VOLUMES)}"
+            " || has(v.hostPath))",
+            "This kind of volume is not allowed, as the node would mount it: use a PersistentVolumeClaim, emptyDir, configMap or secret.",
+        ),
+        # After the API server added it to each container, so this is about pods with more containers than it looks at.
+        _rule(
+            "object.kind != 'Pod' || request.operation != 'CREATE' || variables.containers.all(c, has(c.securityContext)"
+            " && has(c.securityContext.capabilities) && has(c.securityContext.capabilities.drop)"
+            " && c.securityContext.capabilities.drop.exists(d, d in ['ALL', 'NET_RAW']))",
+            f"Write capabilities: {{drop: [NET_RAW]}} in each container of a pod that has more than {MOST_CONTAINERS}.",
+        ),
+        _rule(
+            f"(!has(variables.spec.terminationGracePeriodSeconds) || variables.spec.terminationGracePeriodSeconds <= {LONGEST_END})"
+            f" && variables.containers.all(c, [{', '.join(_probe_end(probe) for probe in ('livenessProbe', 'startupProbe'))}]"
+            f".all(s, s <= {LONGEST_END}))",
+            f"A pod may take at most {LONGEST_END} seconds to end: set terminationGracePeriodSeconds to that or less.",
+        ),
+        _rule(
+            "!has(variables.spec.volumes) || variables.spec.volumes.all(v, !has(v.projected) || !has(v.projected.sources)"
+            " || v.projected.sources.all(s, !has(s.serviceAccountToken) || !has(s.serviceAccountToken.expirationSeconds)"
+            f" || s.serviceAccountToken.expirationSeconds <= {LONGEST_TOKEN}))",
+            f"A token may be good for at most {LONGEST_TOKEN} seconds: set expirationSeconds to that or less; kubelet renews it.",
         ),
         _at_most("gpus", "GPUs", "int(variables.gpus)", "variables.max_gpus"),
         _rule(
@@ -313,6 +360,7 @@ CLAIMS = [_rules_of("resource.k8s.io", ("resourceclaims", "resourceclaimtemplate
 SERVICES = [_rules_of("", ("services",), BOTH)]
 DATA = [_rules_of("", ("configmaps", "secrets"), BOTH)]
 PODS = [_rules_of("", ("pods",), ("CREATE",))]
+ENDS = [_rules_of("", ("pods",), ("DELETE",))]
 
 CHANGED = {"name": "spec-changed", "expression": "request.operation != 'UPDATE' || object.spec != oldObject.spec"}
 OF_A_USER = {
@@ -354,6 +402,28 @@ def _validating(
     return [_object("ValidatingAdmissionPolicy", name, spec), _object("ValidatingAdmissionPolicyBinding", name, binding)]
 
 
+def _without_raw_packets(field: str) -> str:
+    """Return the patch that takes NET_RAW from containers which have it.
+
+    A list of capabilities can only be patched by its place.
+    """
+    one = f"object.spec.{field}[i]"
+    path = f"'/spec/{field}/' + string(i) + '/securityContext"
+    has = f"has({one}.securityContext)"
+    of_list = f"{has} && has({one}.securityContext.capabilities)"
+    kind = f"Object.spec.{field}.securityContext"
+    drop = f"{one}.securityContext.capabilities.drop"
+    numbers = list(range(MOST_CONTAINERS))
+    return (
+        f"(has(object.spec.{field}) ? {numbers}.filter(i, i < size(object.spec.{field})) : [])"
+        f".filter(i, !({of_list} && has({drop}) && {drop}.exists(d, d in ['ALL', 'NET_RAW'])))"
+        f".map(i, {of_list} && has({drop}) ? JSONPatch{{op: 'add', path: {path}/capabilities/drop/-', value: 'NET_RAW'}}"
+        f" : {of_list} ? JSONPatch{{op: 'add', path: {path}/capabilities/drop', value: ['NET_RAW']}}"
+        f" : {has} ? JSONPatch{{op: 'add', path: {path}/capabilities', value: {kind}.capabilities{{drop: ['NET_RAW']}}}}"
+        f" : JSONPatch{{op: 'add', path: {path}', value: {kind}{{capabilities: {kind}.capabilities{{drop: ['NET_RAW']}}}}}})"
+    )
+
+
 def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
     """Return the objects for what a pod gets that its user did not write.
 
@@ -385,6 +455,8 @@ def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
         f"(has(object.spec.priorityClassName) && object.spec.priorityClassName != '') || !({_text(DEFAULT_QOS)} in variables.notes) ? []"
         f" : [JSONPatch{{op: 'add', path: '/spec/priorityClassName', value: variables.qos}}]{removed}"
     )
+    # By raw packets a pod answers for another pod's address on its node, and receives its traffic.
+    capabilities = [_without_raw_packets(field) for field in ("containers", "initContainers")]
     spec = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "IfNeeded",
@@ -392,7 +464,7 @@ def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
         "variables": list(variables),
         "mutations": [
             *({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": one}} for one in mutations),
-            {"patchType": "JSONPatch", "jsonPatch": {"expression": classified}},
+            *({"patchType": "JSONPatch", "jsonPatch": {"expression": one}} for one in (classified, *capabilities)),
         ],
     }
     binding = {"policyName": f"{NAME}-pods", "matchResources": _selected()}
@@ -411,6 +483,7 @@ def objects(qos: t.Sequence[Qos], defaults: Defaults, tolerations: t.Sequence[st
         *_defaults(needed),
         *_validating("pods", WORKLOADS, _pod_rules(tolerations), variables, [CHANGED, OF_A_USER]),
         *_validating("claims", CLAIMS, claim_rules, claim_variables, [CHANGED]),
+        *_validating("ends", ENDS, _end_rules()),
         *_validating("services", SERVICES, _service_rules()),
         *_validating("data", DATA, _data_rules()),
     ]

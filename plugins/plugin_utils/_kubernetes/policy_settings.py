@@ -16,8 +16,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access, policy_objects
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy as kubernetes_policy
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy_objects
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes.policy_rules import Defaults
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes.settings import PREFIX, is_true, listed, wrong
 
@@ -124,6 +124,7 @@ def _other_errors(cluster: t.Mapping[str, t.Any], policy: t.Any) -> list[Finding
         memory = request.get("memory", 1)
         if not kubernetes_policy.is_memory(memory) or kubernetes_policy.mebibytes(memory) < 1:
             result.append(wrong(f"{where} has {shown(memory)} as memory", "write MiB as a number, or text such as '1G'"))
+    result += _object_errors(cluster["policy_objects"]) + _group_errors(cluster, policy)
     accounts = policy.get("accounts") if isinstance(policy, t.Mapping) else None
     if is_true(cluster["policy_purge"]) and not accounts:
         result.append(
@@ -132,6 +133,47 @@ def _other_errors(cluster: t.Mapping[str, t.Any], policy: t.Any) -> list[Finding
                 "name the accounts, or unset it",
             )
         )
+    return result
+
+
+def _object_errors(given: t.Any) -> list[Finding]:
+    variable = f"{PREFIX}policy_objects"
+    if not isinstance(given, t.Mapping):
+        return [wrong(f"{variable} is {shown(given)}", "write a dictionary such as {configmaps: 200}")]
+    result = [Finding("inventory", sentence) for sentence in unknown_keys(variable, given, policy_objects.OBJECTS)]
+    for name, count in given.items():
+        if (as_number(count) or 0) < 1:
+            result.append(wrong(f"{variable} has {shown(count)} as {name}", "write a whole number from 1 on"))
+    return result
+
+
+def _group_errors(cluster: t.Mapping[str, t.Any], policy: t.Any) -> list[Finding]:
+    """Groups of accounts that no issuer of the cluster gives.
+
+    No user would be in the account.
+    """
+    known = [] if access.errors(cluster) else access.prefixes(cluster["issuers"], "groups")
+    if not known:
+        return []
+    accounts = policy.get("accounts") if isinstance(policy, t.Mapping) else None
+    additions = cluster["policy_accounts"] if isinstance(cluster["policy_accounts"], t.Mapping) else {}
+    named = [(one.get("name"), one.get("groups")) for one in accounts or [] if isinstance(one, t.Mapping)]
+    named += [(name, one.get("groups")) for name, one in additions.items() if isinstance(one, t.Mapping)]
+    result = []
+    for account, groups in named:
+        for group in groups if isinstance(groups, (list, tuple)) else ():
+            if (
+                isinstance(group, str)
+                and not group.startswith("system:")
+                and not any(group.startswith(one) and group != one for one in known)
+            ):
+                hint = ", ".join(f"{prefix}{group}" for prefix in known)
+                result.append(
+                    wrong(
+                        f"account {shown(account)}: groups has {group}, which no issuer gives",
+                        f"write it with the prefix of its issuer: {hint}",
+                    )
+                )
     return result
 
 
@@ -209,6 +251,7 @@ def plan(
         cluster["policy_pod_security"],
         Defaults(int(request["cpus"]), kubernetes_policy.mebibytes(request["memory"])),
         listed(cluster["policy_tolerations"]),
+        {**policy_objects.OBJECTS, **{name: int(count) for name, count in cluster["policy_objects"].items()}},
     )
     return {
         "managed": True,

@@ -17,7 +17,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access, component_fields
 
 PREFIX = "kubernetes_cluster_"
 TESTED = ("1.36", "1.37")  # minor releases that the tests make a cluster of
@@ -53,6 +53,7 @@ DEFAULTS: dict[str, t.Any] = {
     "policy_pod_security": "baseline",
     "policy_default_request": {},
     "policy_tolerations": [],
+    "policy_objects": {},
     "queue": "none",
     "queue_version": "0.15.0",
     "queue_manifests": "",
@@ -76,6 +77,7 @@ MOUNT_KEYS = ("host_path", "path")
 
 # What the collection writes itself: the other program of each pair would not know of a change.
 OUR_FIELDS = {"kubelet": ("apiVersion", "kind", "cgroupDriver"), "kube_proxy": ("apiVersion", "kind")}
+FIELDS = {"kubelet": component_fields.KUBELET, "kube_proxy": component_fields.KUBE_PROXY}
 OUR_ENV = ("CONFIG_FILE", "NODE_NAME")
 
 # A name that Kubernetes takes for a node and for whatever is called after one (RFC 1123), at most 63 characters.
@@ -153,6 +155,8 @@ def errors(cluster: t.Mapping[str, t.Any], members: int) -> list[Finding]:
             for field in ours
             if field in given
         ]
+        theirs = {field: value for field, value in given.items() if field not in ours}
+        found += [wrong(what, remedy) for what, remedy in component_fields.field_errors(PREFIX + name, theirs, FIELDS[name])]
     return found + _manifest_errors(cluster) + plugin_errors(cluster["device_plugin_settings"]) + access.errors(cluster)
 
 

@@ -47,9 +47,21 @@ class InUse(Refused):
     """A job has the device."""
 
 
+def closes_devices():
+    """Whether devices can be closed here, as with control groups of version 1.
+
+    :raises OSError: it can't be seen, which is no answer.
+    """
+    try:
+        os.stat(DEVICES)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def group_of_jobs():
     """The directory of the control group in which slurmd puts all jobs of this host."""
-    if not os.path.isdir(DEVICES):
+    if not closes_devices():
         raise Refused("this host has control groups of version 2, by which gpu_guard can close no device")
     return os.path.join(DEVICES, "slurm_" + socket.gethostname().split(".")[0])
 
@@ -204,6 +216,8 @@ def main():
         opening = [path for path in opening if os.path.exists(path)]
         if asked.show:
             print(json.dumps(closed(closing)))
+        elif asked.lift and not closes_devices():
+            pass  # nothing was closed on a host with control groups of version 2
         elif asked.lift:
             apply([], [*(path for path in closing if os.path.exists(path)), *opening])
         else:

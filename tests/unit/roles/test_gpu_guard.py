@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program of the role gpu_guard.
 
-What a kernel does with its words is tried in tests/verify/kubernetes_gpus/test_shared.py.
+What a kernel does with its words is tried in tests/verify/kubernetes/test_beside_slurm.py.
 """
 
 from __future__ import annotations
@@ -112,3 +112,17 @@ def test_a_device_that_stays_open_is_an_error(guard, monkeypatch):
     monkeypatch.setattr(guard, "write", lambda group, name, path: None)
     with pytest.raises(SystemExit, match="jobs can still open /dev/zero"):
         call(guard, monkeypatch, TEXT)
+
+
+def test_a_host_where_nothing_can_be_closed_is_given_back(guard, monkeypatch, capsys):
+    """Control groups of version 2: the host could not be given back."""
+    monkeypatch.setattr(guard, "DEVICES", "/nonexistent")
+    call(guard, monkeypatch, TEXT, "--lift")
+    assert capsys.readouterr().out == "" and guard.state == {}
+
+
+def test_control_groups_that_can_not_be_seen_are_no_answer(guard, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(guard, "DEVICES", str(tmp_path / "file/devices"))
+    with pytest.raises(SystemExit, match="Not a directory"):
+        call(guard, monkeypatch, TEXT, "--lift")

@@ -42,6 +42,12 @@ def test_a_pod_has_its_gpu_and_no_other(site: Site):
             assert len(foreign) == 1 and "Operation not permitted" in foreign[0], lines
             seen[name] = own
         assert sorted(seen.values()) == ["0", "1"]
+        # With control groups of systemd, a device without a link in /dev/char would be lost to the container by either.
+        number = site.get("pod one")["status"]["containerStatuses"][0]["containerID"].rpartition("/")[2]
+        site.out("gpu1", f"runc --root /run/containerd/runc/k8s.io update --cpu-share 600 {number}; systemctl daemon-reload")
+        # The simulated GPU has no driver, which an open that is allowed comes to.
+        said = site.kubectl(f"exec one -- sh -c '(: </dev/nvidia{seen['one']}) 2>&1 || true'")
+        assert "No such device or address" in said, said
         site.start("third", gpus=1, node="gpu1")
         assert "Insufficient nvidia.com/gpu" in site.why("third")
     finally:

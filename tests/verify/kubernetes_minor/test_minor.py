@@ -16,14 +16,12 @@ from kubernetes_site import KUBECTL, PLAYBOOK, TRY, Site, recap
 from kubernetes_versions import asked, container, hosts, kubelets, variables, version
 
 OWNS = (
-    "playbooks/kubernetes_upgrade.yml",
     "roles/kubernetes_packages/tasks/main.yml",
     "roles/kubernetes_packages/tasks/upgrade.yml",
     "roles/kubernetes_upgrade",
     "roles/kubernetes_upgrade/tasks/control_plane.yml",
     "roles/kubernetes_upgrade/tasks/main.yml",
     "plugins/plugin_utils/_kubernetes/runtimes.py",
-    "plugins/plugin_utils/_kubernetes/settings.py",
     "plugins/plugin_utils/_kubernetes/upgrade.py",
     "extensions/molecule/kubernetes_minor",
     "tests/kubernetes/older",

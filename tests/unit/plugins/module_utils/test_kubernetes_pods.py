@@ -86,6 +86,9 @@ def test_pods_without_a_device(spec):
 
 
 def test_a_sentence_says_whose_pod_it_is():
+    ending = pod()
+    ending["metadata"]["deletionTimestamp"] = "2089-01-01T00:00:00Z"
+    assert pods.sentence(ending) == "pod physics/p, which was asked to end and may take until 2089-01-01T00:00:00Z"
     assert pods.sentence(pod()) == "pod physics/p"
     assert pods.sentence(pod(owner("Job"))) == "pod physics/p of Job the-job"
     assert pods.sentence(pod(owner("Job", controller=False))) == "pod physics/p"

@@ -119,7 +119,7 @@ def test_only_gpus_of_the_driver_count(kubectl):
         part(("gpu", "GPU-7"), driver="other.example.org"),
         part(("gpu", "GPU-8"), name=None),
     ]
-    assert published(kubernetes_offers.Kubectl(None), "gpu.nvidia.com") == {"w1": {"GPU-1": "gpu-0", "MIG-1": "gpu-0"}}
+    assert published(kubernetes_offers.Kubectl(None), "gpu.nvidia.com") == ({"w1": {"GPU-1": "gpu-0", "MIG-1": "gpu-0"}}, {})
 
 
 def test_it_waits_until_all_is_offered(run, kubectl):
@@ -215,6 +215,17 @@ def test_pods_are_read_where_a_node_gets_another_configuration(run, plugin):
     assert found["changing"] == ["w1"] and len(found["pods"]) == 1
     # A node that is not in the plan is left as it is.
     assert info(run, plugin, way="device_plugin", nodes=[{"name": "w2", "labels": {}}])["changing"] == []
+
+
+def test_a_device_that_new_pods_do_not_get_is_not_offered(monkeypatch):
+    taints = [{"key": "example.org/sick", "effect": "NoSchedule"}, {"key": "note", "effect": "None"}]
+    devices = [{"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "uuid": {"string": "GPU-1"}}, "taints": taints}]
+    part = {"spec": {"driver": "gpu.nvidia.com", "nodeName": "w1", "devices": devices}}
+    monkeypatch.setattr(kubernetes_offers.Kubectl, "__init__", lambda self, module: None)
+    monkeypatch.setattr(kubernetes_offers.Kubectl, "listed", lambda self, kind: [part])
+    slices, tainted = published(kubernetes_offers.Kubectl(None), "gpu.nvidia.com")
+    (sentence,) = compare(expected({"nvidia.com/gpu": 0}, [DEVICE]), {"w1": {}}, slices, False, tainted)[1]
+    assert "has the taint example.org/sick:NoSchedule, so new pods do not get it" in sentence
 
 
 def test_classes_and_the_objects_of_the_driver_are_dra(run, plugin):

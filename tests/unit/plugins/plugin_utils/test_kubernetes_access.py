@@ -295,6 +295,19 @@ class TestRights:
                 {"role": "view", "groups": ["system:unauthenticated"]},
                 "kubernetes_cluster_bindings: view: groups has system:unauthenticated, which is no user of an issuer",
             ),
+            *(
+                (
+                    {"groups": ["system:authenticated"], **more},
+                    f"kubernetes_cluster_bindings: {more['role']}: system:authenticated is everybody who",
+                )
+                for more in (
+                    {"role": "cluster-admin"},
+                    {"role": "edit", "namespaces": ["physics"]},
+                    {"role": "made-by-hand"},
+                    {"role": "admin", "everybody": "yes"},
+                    {"role": "edit", "everybody": False},
+                )
+            ),
             (
                 {"role": "view", "users": ["system:authenticated"]},
                 "kubernetes_cluster_bindings: view: users has system:authenticated, which is no user of an issuer",
@@ -303,7 +316,15 @@ class TestRights:
     )
     def test_bindings_that_are_refused(self, binding, sentence):
         found = sentences(issuers=[IAM], bindings=[binding])
-        assert len(found) == 1 and found[0].startswith(f"{sentence}: "), found
+        assert len(found) == 1 and found[0].startswith(sentence if sentence.endswith("everybody who") else f"{sentence}: "), found
+
+    def test_everybody_gets_what_is_confirmed_or_only_reads(self):
+        roles = [{"name": "look", "rules": [READ]}, {"name": "touch", "rules": [READ, {**READ, "verbs": ["get", "deletecollection"]}]}]
+        everybody = {"groups": ["system:authenticated"]}
+        assert sentences(issuers=[IAM], roles=roles, bindings=[{**everybody, "role": "look"}, {**everybody, "role": "view"}]) == []
+        assert sentences(issuers=[IAM], bindings=[{**everybody, "role": "edit", "everybody": True}]) == []
+        (found,) = sentences(issuers=[IAM], roles=roles, bindings=[{**everybody, "role": "touch"}])
+        assert "this role can change things: name groups of an issuer" in found
 
     def test_a_name_without_its_prefix_is_shown_with_it(self):
         (sentence,) = sentences(issuers=[IAM, EGI], bindings=[{"role": "view", "groups": ["gpu"]}])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 
 import pytest
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import control_plane, manager
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import control_plane, manager, networks
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils.kubernetes_examples import GROUPS, host, hosts, site
 
 THREE = {**GROUPS, "kubernetes_control_plane": ["cp1", "cp2", "cp3"]}
@@ -153,3 +153,22 @@ def test_the_endpoint_of_a_cluster_stays():
 
 def test_gpus_of_the_workers_are_planned_as_with_one():
     assert manager.plan(site(of_three(), THREE, balancer="local"))["offers"] == manager.plan(site())["offers"]
+
+
+THERE = ["cluster-cidr=10.244.0.0/16", "node-cidr-mask-size=24", "service-cluster-ip-range=10.96.0.0/16"]
+WANTED = {"pod_network": "10.244.0.0/16", "service_network": "10.96.0.0/16", "node_prefix": 24}
+
+
+def test_the_networks_of_a_cluster_stay():
+    assert networks.network_errors([], WANTED) == [] == networks.network_errors(THERE, WANTED)
+    assert networks.network_errors(THERE, {**WANTED, "node_prefix": "24"}) == []
+    for name, value in (("pod_network", "10.9.0.0/16"), ("service_network", "10.8.0.0/16"), ("node_prefix", 25)):
+        (said,) = networks.network_errors(THERE, {**WANTED, name: value})
+        assert f"kubernetes_cluster_{name} {WANTED[name]}, and it would be {value} now" in said
+        assert said.endswith(f"Set kubernetes_cluster_{name} to {WANTED[name]}.")
+
+
+@pytest.mark.parametrize("line", ["", "cluster-cidr", "cluster-cidr=", "other=1"])
+def test_lines_that_are_no_network(line):
+    with pytest.raises(ValueError, match="A line of the control plane's networks"):
+        networks.network_errors([line], WANTED)

@@ -190,21 +190,32 @@ def test_a_damaged_record():
 
 
 def test_mig_instances_are_resources_of_their_own():
-    found = good(w1([mig_gpu(0, ["1g.5gb", "1g.5gb", "3g.20gb+me"]), gpu(1)]))
-    assert found["offers"]["w1"] == {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-3g.20gb.me": 1}
+    found = good(w1([mig_gpu(0, ["1g.5gb", "1g.5gb", "3g.20gb"]), gpu(1)]))
+    assert found["offers"]["w1"] == {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-3g.20gb": 1}
     assert [probe for probe in found["probes"] if probe["node"] == "w1"] == [
         {"node": "w1", "resource": "nvidia.com/gpu", "count": 1},
         {"node": "w1", "resource": "nvidia.com/mig-1g.5gb", "count": 2},
-        {"node": "w1", "resource": "nvidia.com/mig-3g.20gb.me", "count": 1},
+        {"node": "w1", "resource": "nvidia.com/mig-3g.20gb", "count": 1},
     ]
     assert {key: value for key, value in found["nodes"][0]["labels"].items() if key != manifests.PLUGIN_LABEL} == {
         "accelerators.deephdc.org/a100": "1",
         "accelerators.deephdc.org/a100_1g.5gb": "2",
-        "accelerators.deephdc.org/a100_3g.20gb_me": "1",
+        "accelerators.deephdc.org/a100_3g.20gb": "1",
     }
     # Each configuration has its own plugin, each node one of them.
     daemons = [one["metadata"]["name"] for one in found["manifests"] if one["kind"] == "DaemonSet"]
     assert sorted(node["labels"][manifests.PLUGIN_LABEL] for node in found["nodes"]) == daemons and len(daemons) == 2
+
+
+@pytest.mark.parametrize("profile", ["1g.10gb+me", "1g.24gb-me", "1g.24gb+gfx", "1c.3g.40gb", "1g.24gb+me.all"])
+def test_a_size_that_the_plugin_takes_for_another_refuses_its_host_alone(profile):
+    """As released up to 0.18: its patterns are not anchored, so the host would offer other numbers than planned."""
+    found = plan(w1([mig_gpu(0, ["1g.10gb", profile]), gpu(1)]))
+    assert found["errors"] == [] and found["offers"] == {"w1": {}, "w2": {"nvidia.com/gpu": 2}}
+    assert manifests.PLUGIN_LABEL not in found["nodes"][0]["labels"]
+    (warning,) = [one for one in found["warnings"] if "are not offered" in one]
+    assert f"({profile} at 0000:01:00.0)" in warning and "kubernetes_cluster_gpus to dra" in warning
+    assert good(w1([mig_gpu(0, ["1g.10gb", profile])]), gpus="dra")["offers"]["w1"]
 
 
 def test_shared_gpus_are_offered_as_often_and_proved_one_at_a_time():

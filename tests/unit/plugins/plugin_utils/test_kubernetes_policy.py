@@ -50,6 +50,7 @@ accounts:
 partitions:
   - {name: a100, accounts: [science]}
 """)
+IAM = {"name": "iam", "url": "https://iam.example.org", "audiences": ["kubernetes"]}
 CLUSTER = policy_objects.Cluster({"nvidia.com/gpu": ["a100", "t4"]})
 
 
@@ -257,7 +258,18 @@ def test_the_qos_normal_exists_always():
     ],
 )
 def test_a_quota(limits, wanted):
-    assert hard(limits) == {"services.nodeports": "0", "services.loadbalancers": "0", **wanted}
+    bare = CLUSTER._replace(objects={})
+    assert hard(limits, bare) == {"services.nodeports": "0", "services.loadbalancers": "0", **wanted}
+
+
+def test_objects_have_a_limit_by_default_and_the_policys_own_comes_before_it():
+    """100 MB of ConfigMaps took 18 s, and etcd is full for all at 2 GiB."""
+    usual = hard({"submitted_jobs": 7, "jobs": 3})
+    assert (usual["configmaps"], usual["secrets"], usual["count/pods"]) == ("100", "100", "5000")
+    assert (usual["count/jobs.batch"], usual["pods"]) == ("7", "3")
+    given = settings.settings_of({"policy": ONE, "policy_objects": {"configmaps": "250"}})
+    (planned,) = of_kind(policy_settings.plan(given, {})["objects"], "ResourceQuota")
+    assert planned["spec"]["hard"]["configmaps"] == "250" and planned["spec"]["hard"]["secrets"] == "100"
 
 
 CLASSES = {"gpu.nvidia.com": ["a100", "t4"], "a100.gpu.nvidia.com": ["a100"]}
@@ -359,7 +371,7 @@ def test_rules_hold_in_namespaces_of_accounts_alone_and_fail_closed():
     result = objects({"accounts": [{"name": "a"}]})
     policies = of_kind(result, "ValidatingAdmissionPolicy") + of_kind(result, "MutatingAdmissionPolicy")
     bindings = of_kind(result, "ValidatingAdmissionPolicyBinding") + of_kind(result, "MutatingAdmissionPolicyBinding")
-    assert len(policies) == len(bindings) == 5
+    assert len(policies) == len(bindings) == 6
     assert {one["spec"]["failurePolicy"] for one in policies} == {"Fail"}
     for one in bindings:
         assert one["spec"]["matchResources"]["namespaceSelector"] == {
@@ -682,6 +694,26 @@ def test_additions_are_for_a_policy_that_slurm_reads_too():
         (
             {"policy_user_prefix": "system:"},
             "kubernetes_cluster_policy_user_prefix is 'system:': write what the API server puts before names of users, such as 'iam:'.",
+        ),
+        (
+            {"policy_objects": {"configmap": 1}},
+            "kubernetes_cluster_policy_objects has the unknown key 'configmap' (did you mean configmaps?).",
+        ),
+        (
+            {"policy_objects": {"configmaps": 0}},
+            "kubernetes_cluster_policy_objects has 0 as configmaps: write a whole number from 1 on.",
+        ),
+        (
+            {"policy_objects": 100},
+            "kubernetes_cluster_policy_objects is 100: write a dictionary such as {configmaps: 200}.",
+        ),
+        (
+            {"issuers": [IAM], "policy": {"accounts": [{"name": "a", "groups": ["physics", "iam:/a"]}]}},
+            "account 'a': groups has physics, which no issuer gives: write it with the prefix of its issuer: iam:physics.",
+        ),
+        (
+            {"issuers": [IAM], "policy_accounts": {"a": {"groups": ["iam:"]}}},
+            "account 'a': groups has iam:, which no issuer gives: write it with the prefix of its issuer: iam:iam:.",
         ),
         (
             {"policy_default_request": {"cpu": 1}},
