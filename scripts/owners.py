@@ -23,12 +23,14 @@ SYSTEMS |= {"gpu_host": "gpu_host", "oidc": "oidc_proxy", "openstack": "openstac
 FIRST = {"kubernetes": "trixie", "slurm": "trixie"}
 # Clusters and tests that one release alone has.
 ONE_RELEASE = {
-    "kubernetes_day2": "trixie",  # nothing but time, and so all others without a reason
-    "kubernetes_gpus": "trixie",
-    "kubernetes_ha": "trixie",
-    "kubernetes_minor": "trixie",
-    "kubernetes_policy": "trixie",
-    "kubernetes_queue": "trixie",
+    **dict.fromkeys(
+        (
+            *("kubernetes_ha", "kubernetes_minor"),  # nothing but time, and so all others without a reason
+            *(f"kubernetes/test_{name}.py" for name in ("backup", "beside_slurm", "dra", "drain", "drift", "information", "interrupted")),
+            *(f"kubernetes/test_{name}.py" for name in ("policy", "queue", "remove_cluster", "remove_node", "sharing", "upgrade")),
+        ),
+        "trixie",
+    ),
     "mesos": "bookworm",
     "mesos_front": "bookworm",
     "nova_lxd_gpus": "bookworm",  # its processor is emulated
@@ -46,8 +48,7 @@ ONE_RELEASE = {
 # Folders whose files build on one another, or leave the cluster other than they found it.
 IN_ORDER = (
     *("gpu_host", "beside", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera", "mesos_front", "oidc_hostile"),
-    *("slurm_move", "slurm_uninstall", "kubernetes", "kubernetes_day2"),
-    *("kubernetes_gpus", "kubernetes_ha", "kubernetes_minor", "kubernetes_policy", "kubernetes_queue", "nova_lxd_gpus", "pci_passthrough"),
+    *("slurm_move", "slurm_uninstall", "kubernetes_ha", "kubernetes_minor", "nova_lxd_gpus", "pci_passthrough"),
 )
 
 
