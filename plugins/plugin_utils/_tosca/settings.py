@@ -78,7 +78,7 @@ ALLOWED: t.Mapping[str, t.Mapping[str, Allowed]] = {
         *("kubernetes_cluster_accept_hardware", "kubernetes_cluster_kubelet", "kubernetes_cluster_kube_proxy"),
         *("kubernetes_cluster_proof_image", "kubernetes_cluster_image_pull_policy", "kubernetes_cluster_untested_platforms"),
         *("kubernetes_cluster_policy", "kubernetes_cluster_policy_purge", "kubernetes_cluster_policy_accounts"),
-        *("kubernetes_cluster_policy_user_prefix", "kubernetes_cluster_policy_pod_security"),
+        *("kubernetes_cluster_policy_user_prefix", "kubernetes_cluster_policy_pod_security", "kubernetes_cluster_policy_objects"),
         *("kubernetes_cluster_policy_default_request", "kubernetes_cluster_policy_tolerations", "kubernetes_cluster_queue"),
         *("kubernetes_cluster_queue_version", "kubernetes_cluster_queue_manifests", "kubernetes_cluster_queue_sha256"),
         *("kubernetes_cluster_queue_image", "kubernetes_cluster_queue_frameworks", "kubernetes_cluster_queue_uncounted"),
