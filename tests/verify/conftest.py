@@ -33,6 +33,11 @@ def is_in_order(file: Path) -> bool:
     return file.parent.name in IN_ORDER and file.name != SMOKE
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of all files of a folder, those that can't take back what they did come last."""
+    items.sort(key=lambda item: hasattr(getattr(item, "module", None), "LEAVES") and not is_in_order(item.path))
+
+
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Compare the kept cluster with what it was: see scripts/scenario. A file says in LEAVES what it can't take back."""
     dirty = Path(os.environ.get("LOCAL_STATE", "/nonexistent"), "dirty")

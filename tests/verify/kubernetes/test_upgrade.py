@@ -31,6 +31,7 @@ LEAVES = "Kubernetes can't go back to an older version"
 @pytest.fixture(scope="module")
 def working(site: Site):
     """A user's pod with a GPU, and its container."""
+    site.playbook(PLAYBOOK)  # because test_remove_cluster.py has removed the cluster where all files run one after the other
     site.start("working", "sleep 36000", gpus=1, node="gpu1")
     site.phase("working", "Running")
     yield container(site, "working")
