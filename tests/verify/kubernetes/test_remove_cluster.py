@@ -60,10 +60,11 @@ def of_the_host(text: str) -> set[str]:
     return {line for line in text.splitlines() if not any(f" {path} " in line for path in MOUNTS) and f" {BACKUPS}" not in line}
 
 
-# What an upgrade and a restore leave, as tests/verify/kubernetes/test_upgrade.py and test_backup.py make it.
+# What an upgrade, a restore and a change of a file of an earlier release leave, as test_upgrade.py and test_backup.py make the first two.
 TRACES = """
 cp /etc/kubernetes/deephdc-init.yaml /etc/kubernetes/deephdc-upgrade.yaml
 mkdir -p /etc/kubernetes.before-restore-20261127T000000Z/pki /var/lib/etcd/before-restore-20261127T000000Z/snap
+cp /etc/cni/net.d/10-deephdc.conflist /etc/cni/net.d/10-deephdc.conflist.before-deephdc
 cp /etc/kubernetes/pki/ca.key /etc/kubernetes.before-restore-20261127T000000Z/pki
 """
 
