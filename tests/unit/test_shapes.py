@@ -42,6 +42,7 @@ MAPS = {
         "kubernetes_cluster_kubelet",
         "kubernetes_cluster_network_manifests",
         "kubernetes_cluster_policy_accounts",
+        "kubernetes_cluster_policy_objects",
         "kubernetes_cluster_queue_settings",
         "slurm_cluster_settings",
         "slurm_cluster_cgroup_settings",

@@ -50,6 +50,8 @@ BINDING_KEYS = ("role", "groups", "users", "service_accounts", "namespaces", "ev
 # Of Kubernetes' own roles, those by which nothing can be changed.
 READING_ROLES = frozenset({"view", "system:basic-user", "system:discovery", "system:public-info-viewer", "system:monitoring"})
 READING_VERBS = frozenset({"get", "list", "watch"})
+# Who may read these may do what others may: by their credentials, or by a stream into a program.
+POWERFUL = frozenset({"secrets", "pods/exec", "pods/attach", "pods/portforward"})
 TOKEN_KEYS = ("file", "exec")
 EXEC_KEYS = ("command", "args", "env", "interactive_mode", "install_hint")
 INTERACTIVE = ("Never", "IfAvailable", "Always")
@@ -400,13 +402,15 @@ def _list(value: t.Any) -> t.Sequence[t.Any]:
 
 
 def _only_reads(role: str, own: t.Any) -> bool:
-    """Whether nothing can be changed by a role.
+    """Whether nothing can be changed by a role, and no secret read.
 
     A role that the site made by other means may change anything.
     """
     rules = [rule for one in _list(own) if isinstance(one, t.Mapping) and one.get("name") == role for rule in _list(one.get("rules"))]
     verbs = {verb for rule in rules if isinstance(rule, t.Mapping) for verb in _list(rule.get("verbs")) if isinstance(verb, str)}
-    return role in READING_ROLES or (bool(verbs) and verbs <= READING_VERBS)
+    resources = {one for rule in rules if isinstance(rule, t.Mapping) for one in _list(rule.get("resources")) if isinstance(one, str)}
+    is_powerful = any("*" in one or one in POWERFUL or one.endswith("/proxy") for one in resources)
+    return role in READING_ROLES or (bool(verbs) and verbs <= READING_VERBS and not is_powerful)
 
 
 def _binding_errors(cluster: Given, issuers: t.Sequence[Given]) -> list[Finding]:
@@ -423,7 +427,7 @@ def _binding_errors(cluster: Given, issuers: t.Sequence[Given]) -> list[Finding]
         if EVERYBODY in _list(binding.get("groups")) and not _only_reads(role, cluster["roles"]) and binding.get("everybody") is not True:
             found.append(
                 wrong(
-                    f"{where}: {EVERYBODY} is everybody who can log in, and each service account, and this role can change things",
+                    f"{where}: {EVERYBODY} is all who can log in and all service accounts, and this role changes things or reads secrets",
                     "name groups of an issuer, or write everybody: true beside it",
                 )
             )

@@ -59,6 +59,7 @@ OBJECTS = {
     "count/deployments.apps": 100,
     "count/statefulsets.apps": 100,
     "count/replicasets.apps": 1000,
+    "count/controllerrevisions.apps": 1000,  # of a StatefulSet, each with a copy of its pod
     "count/resourceclaims.resource.k8s.io": 5000,
     "count/resourceclaimtemplates.resource.k8s.io": 100,
 }
@@ -66,7 +67,7 @@ OBJECTS = {
 NOTHING = (
     *("pods", "services", "configmaps", "secrets", "persistentvolumeclaims"),
     *("count/jobs.batch", "count/cronjobs.batch", "count/deployments.apps", "count/statefulsets.apps", "count/replicasets.apps"),
-    *("count/resourceclaims.resource.k8s.io", "count/resourceclaimtemplates.resource.k8s.io"),
+    *("count/controllerrevisions.apps", "count/resourceclaims.resource.k8s.io", "count/resourceclaimtemplates.resource.k8s.io"),
 )
 
 Dictionary = t.Dict[str, t.Any]
@@ -95,6 +96,15 @@ def _several(cluster: Cluster) -> bool:
     A whole one counts the same in its class.
     """
     return len(cluster.types.keys() | {WHOLE}) > 1 or len(cluster.device_classes) > 1
+
+
+def number(count: int) -> str:
+    """A whole number as the API server itself writes it, so that both can be compared."""
+    for unit in ("", "k", "M", "G", "T", "P"):
+        if count % 1000 or not count or unit == "P":
+            return f"{count}{unit}"
+        count //= 1000
+    raise AssertionError("not reached, as P is the last unit")
 
 
 def memory(mebibytes: int) -> str:
@@ -131,22 +141,26 @@ def gpus_of(account: Account, cluster: Cluster) -> dict[str, str]:
     """
     lines = {f"requests.{name}": _most(account, cluster.types.get(name) or ()) for name in resources_of(cluster)}
     lines.update({f"{name}.deviceclass.resource.k8s.io/devices": _most(account, types) for name, types in cluster.device_classes.items()})
-    return {line: str(min(numbers)) for line, numbers in lines.items() if numbers}
+    return {line: number(min(numbers)) for line, numbers in lines.items() if numbers}
 
 
 def quota(account: Account, cluster: Cluster) -> dict[str, str]:
     """The hard limits of an account's namespace."""
     limits = account.limits
-    result = {"services.nodeports": "0", "services.loadbalancers": "0", **{name: str(count) for name, count in cluster.objects.items()}}
+    objects = dict(cluster.objects)
+    if objects.get("count/pods") == OBJECTS["count/pods"]:
+        # The default is no less than what the account may have by its policy.
+        objects["count/pods"] = max(OBJECTS["count/pods"], limits.jobs or 0, limits.submitted_jobs or 0)
+    result = {"services.nodeports": "0", "services.loadbalancers": "0", **{name: number(count) for name, count in objects.items()}}
     result.update(gpus_of(account, cluster))
     for name, value in (("cpu", limits.cpus), ("memory", limits.memory)):
         if value is not None:
-            text = memory(value) if name == "memory" else str(value)
+            text = memory(value) if name == "memory" else number(value)
             result.update({f"requests.{name}": text, f"limits.{name}": text})
     if limits.jobs is not None:
-        result["pods"] = str(limits.jobs)
+        result["pods"] = number(limits.jobs)
     if limits.submitted_jobs is not None:
-        result["count/jobs.batch"] = str(limits.submitted_jobs)
+        result["count/jobs.batch"] = number(limits.submitted_jobs)
     return dict(sorted(result.items()))
 
 
@@ -164,7 +178,7 @@ def container_defaults(account: Account, cluster: Cluster) -> Dictionary:
     ):
         numbers = [one for one in most if one is not None]
         value = min([default, *numbers])
-        asked[name] = memory(value) if name == "memory" else str(value)
+        asked[name] = memory(value) if name == "memory" else number(value)
         if numbers:
             bound[name] = asked[name]
     return {"type": "Container", "defaultRequest": asked, **({"default": bound} if bound else {})}

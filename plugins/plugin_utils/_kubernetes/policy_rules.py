@@ -32,8 +32,6 @@ NO_DEVICES = ("void", "none")
 GPU_PREFIXES = ("nvidia.com/", "amd.com/", "gpu.intel.com/")
 # The kinds of volumes that give nothing of the node or of its network.
 VOLUMES = ("configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret")
-# The API server takes a capability from this many containers of each kind; the rule language can't count on.
-MOST_CONTAINERS = 32
 # Seconds. While a pod ends, its node can't be drained; a token outlives its user's rights.
 LONGEST_END, LONGEST_TOKEN = 3600, 86400
 MIB = 1024 * 1024
@@ -157,6 +155,13 @@ def _at_most(key: str, what: str, shown: str, limit: str) -> Dictionary:
     )
 
 
+def _sends_nothing_raw(container: str) -> str:
+    """Whether raw packets are taken from a container."""
+    capabilities = f"{container}.securityContext.capabilities"
+    there = f"has({container}.securityContext) && has({capabilities}) && has({capabilities}.drop)"
+    return f"({there} && {capabilities}.drop.exists(d, d in ['ALL', 'NET_RAW']))"
+
+
 def _probe_end(probe: str) -> str:
     """How long the container c may take to end when a probe fails."""
     has = f"has(c.{probe}) && has(c.{probe}.terminationGracePeriodSeconds)"
@@ -242,12 +247,23 @@ def _pod_rules(tolerations: t.Sequence[str]) -> list[Dictionary]:
             " || has(v.hostPath))",
             "This kind of volume is not allowed, as the node would mount it: use a PersistentVolumeClaim, emptyDir, configMap or secret.",
         ),
-        # After the API server added it to each container, so this is about pods with more containers than it looks at.
+        # By raw packets a pod answers for another pod's address on its node, and receives its traffic. The API server takes them from each
+        # container of a new pod, so these rules are about what it does not change: what makes pods, and containers for debugging.
         _rule(
-            "object.kind != 'Pod' || request.operation != 'CREATE' || variables.containers.all(c, has(c.securityContext)"
-            " && has(c.securityContext.capabilities) && has(c.securityContext.capabilities.drop)"
-            " && c.securityContext.capabilities.drop.exists(d, d in ['ALL', 'NET_RAW']))",
-            f"Write capabilities: {{drop: [NET_RAW]}} in each container of a pod that has more than {MOST_CONTAINERS}.",
+            "!variables.containers.exists(c, has(c.securityContext) && has(c.securityContext.capabilities)"
+            " && has(c.securityContext.capabilities.add)"
+            " && c.securityContext.capabilities.add.exists(a, a.upperAscii() in ['ALL', 'CAP_NET_RAW', 'NET_RAW']))",
+            "Raw packets are not allowed: remove NET_RAW and ALL from capabilities.add.",
+        ),
+        _rule(
+            f"object.kind != 'Pod' || request.operation != 'CREATE' || variables.containers.all(c, {_sends_nothing_raw('c')})",
+            "Raw packets are not allowed: write capabilities: {drop: [NET_RAW]} in each container.",
+        ),
+        _rule(
+            "object.kind != 'Pod' || request.operation != 'UPDATE' || !has(object.spec.ephemeralContainers)"
+            " || object.spec.ephemeralContainers.all(c, (has(oldObject.spec.ephemeralContainers)"
+            f" && oldObject.spec.ephemeralContainers.exists(o, o.name == c.name)) || {_sends_nothing_raw('c')})",
+            "Raw packets are not allowed: write capabilities: {drop: [NET_RAW]} in a container for debugging.",
         ),
         _rule(
             f"(!has(variables.spec.terminationGracePeriodSeconds) || variables.spec.terminationGracePeriodSeconds <= {LONGEST_END})"
@@ -260,6 +276,12 @@ def _pod_rules(tolerations: t.Sequence[str]) -> list[Dictionary]:
             " || v.projected.sources.all(s, !has(s.serviceAccountToken) || !has(s.serviceAccountToken.expirationSeconds)"
             f" || s.serviceAccountToken.expirationSeconds <= {LONGEST_TOKEN}))",
             f"A token may be good for at most {LONGEST_TOKEN} seconds: set expirationSeconds to that or less; kubelet renews it.",
+        ),
+        _rule(
+            "!has(variables.spec.volumes) || variables.spec.volumes.all(v, !has(v.projected) || !has(v.projected.sources)"
+            " || v.projected.sources.all(s, !has(s.podCertificate) || !has(s.podCertificate.maxExpirationSeconds)"
+            f" || s.podCertificate.maxExpirationSeconds <= {LONGEST_TOKEN}))",
+            f"A certificate may be good for at most {LONGEST_TOKEN} seconds: set maxExpirationSeconds to that or less; kubelet renews it.",
         ),
         _at_most("gpus", "GPUs", "int(variables.gpus)", "variables.max_gpus"),
         _rule(
@@ -407,21 +429,19 @@ def _without_raw_packets(field: str) -> str:
 
     A list of capabilities can only be patched by its place.
     """
-    one = f"object.spec.{field}[i]"
     path = f"'/spec/{field}/' + string(i) + '/securityContext"
-    has = f"has({one}.securityContext)"
-    of_list = f"{has} && has({one}.securityContext.capabilities)"
+    has = "has(c.securityContext)"
+    of_list = f"{has} && has(c.securityContext.capabilities)"
     kind = f"Object.spec.{field}.securityContext"
-    drop = f"{one}.securityContext.capabilities.drop"
-    numbers = list(range(MOST_CONTAINERS))
-    return (
-        f"(has(object.spec.{field}) ? {numbers}.filter(i, i < size(object.spec.{field})) : [])"
-        f".filter(i, !({of_list} && has({drop}) && {drop}.exists(d, d in ['ALL', 'NET_RAW'])))"
-        f".map(i, {of_list} && has({drop}) ? JSONPatch{{op: 'add', path: {path}/capabilities/drop/-', value: 'NET_RAW'}}"
+    patch = (
+        f"{of_list} && has(c.securityContext.capabilities.drop)"
+        f" ? JSONPatch{{op: 'add', path: {path}/capabilities/drop/-', value: 'NET_RAW'}}"
         f" : {of_list} ? JSONPatch{{op: 'add', path: {path}/capabilities/drop', value: ['NET_RAW']}}"
         f" : {has} ? JSONPatch{{op: 'add', path: {path}/capabilities', value: {kind}.capabilities{{drop: ['NET_RAW']}}}}"
-        f" : JSONPatch{{op: 'add', path: {path}', value: {kind}{{capabilities: {kind}.capabilities{{drop: ['NET_RAW']}}}}}})"
+        f" : JSONPatch{{op: 'add', path: {path}', value: {kind}{{capabilities: {kind}.capabilities{{drop: ['NET_RAW']}}}}}}"
     )
+    containers = f"object.spec.{field}"
+    return f"has({containers}) ? {containers}.transformList(i, c, !{_sends_nothing_raw('c')}, {patch}) : []"
 
 
 def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
@@ -455,7 +475,6 @@ def _defaults(variables: t.Sequence[Dictionary]) -> list[Dictionary]:
         f"(has(object.spec.priorityClassName) && object.spec.priorityClassName != '') || !({_text(DEFAULT_QOS)} in variables.notes) ? []"
         f" : [JSONPatch{{op: 'add', path: '/spec/priorityClassName', value: variables.qos}}]{removed}"
     )
-    # By raw packets a pod answers for another pod's address on its node, and receives its traffic.
     capabilities = [_without_raw_packets(field) for field in ("containers", "initContainers")]
     spec = {
         "failurePolicy": "Fail",

@@ -14,7 +14,7 @@ import typing as t
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.shapes import unknown_keys
-from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model.text import shown, text_of
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.units import as_number
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import access, policy_objects
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._kubernetes import policy as kubernetes_policy
@@ -162,11 +162,8 @@ def _group_errors(cluster: t.Mapping[str, t.Any], policy: t.Any) -> list[Finding
     result = []
     for account, groups in named:
         for group in groups if isinstance(groups, (list, tuple)) else ():
-            if (
-                isinstance(group, str)
-                and not group.startswith("system:")
-                and not any(group.startswith(one) and group != one for one in known)
-            ):
+            text = text_of(group)  # a number is taken as text, and anything else refused elsewhere
+            if text and not text.startswith("system:") and not any(text.startswith(one) and text != one for one in known):
                 hint = ", ".join(f"{prefix}{group}" for prefix in known)
                 result.append(
                     wrong(

@@ -298,7 +298,7 @@ class TestRights:
             *(
                 (
                     {"groups": ["system:authenticated"], **more},
-                    f"kubernetes_cluster_bindings: {more['role']}: system:authenticated is everybody who",
+                    f"kubernetes_cluster_bindings: {more['role']}: system:authenticated is all who",
                 )
                 for more in (
                     {"role": "cluster-admin"},
@@ -316,7 +316,7 @@ class TestRights:
     )
     def test_bindings_that_are_refused(self, binding, sentence):
         found = sentences(issuers=[IAM], bindings=[binding])
-        assert len(found) == 1 and found[0].startswith(sentence if sentence.endswith("everybody who") else f"{sentence}: "), found
+        assert len(found) == 1 and found[0].startswith(sentence if sentence.endswith("all who") else f"{sentence}: "), found
 
     def test_everybody_gets_what_is_confirmed_or_only_reads(self):
         roles = [{"name": "look", "rules": [READ]}, {"name": "touch", "rules": [READ, {**READ, "verbs": ["get", "deletecollection"]}]}]
@@ -324,7 +324,21 @@ class TestRights:
         assert sentences(issuers=[IAM], roles=roles, bindings=[{**everybody, "role": "look"}, {**everybody, "role": "view"}]) == []
         assert sentences(issuers=[IAM], bindings=[{**everybody, "role": "edit", "everybody": True}]) == []
         (found,) = sentences(issuers=[IAM], roles=roles, bindings=[{**everybody, "role": "touch"}])
-        assert "this role can change things: name groups of an issuer" in found
+        assert "this role changes things or reads secrets: name groups of an issuer" in found
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["list"]},
+            {"apiGroups": [""], "resources": ["nodes/proxy"], "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["pods", "pods/exec"], "verbs": ["get"]},
+        ],
+    )
+    def test_everybody_reads_no_secret_and_enters_no_pod(self, rule):
+        bindings = [{"groups": ["system:authenticated"], "role": "look"}]
+        (found,) = sentences(issuers=[IAM], roles=[{"name": "look", "rules": [READ, rule]}], bindings=bindings)
+        assert "this role changes things or reads secrets" in found
 
     def test_a_name_without_its_prefix_is_shown_with_it(self):
         (sentence,) = sentences(issuers=[IAM, EGI], bindings=[{"role": "view", "groups": ["gpu"]}])

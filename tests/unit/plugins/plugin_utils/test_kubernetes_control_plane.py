@@ -160,12 +160,19 @@ WANTED = {"pod_network": "10.244.0.0/16", "service_network": "10.96.0.0/16", "no
 
 
 def test_the_networks_of_a_cluster_stay():
-    assert networks.network_errors([], WANTED) == [] == networks.network_errors(THERE, WANTED)
+    assert networks.network_errors(THERE, WANTED) == []
     assert networks.network_errors(THERE, {**WANTED, "node_prefix": "24"}) == []
     for name, value in (("pod_network", "10.9.0.0/16"), ("service_network", "10.8.0.0/16"), ("node_prefix", 25)):
         (said,) = networks.network_errors(THERE, {**WANTED, name: value})
         assert f"kubernetes_cluster_{name} {WANTED[name]}, and it would be {value} now" in said
         assert said.endswith(f"Set kubernetes_cluster_{name} to {WANTED[name]}.")
+
+
+def test_a_network_that_can_not_be_read_is_not_the_same():
+    for option in networks.NEEDED:
+        (said,) = networks.network_errors([line for line in THERE if not line.startswith(option)], WANTED)
+        assert f"no manifest of the control plane has --{option}" in said
+    assert len(networks.network_errors([], WANTED)) == 2
 
 
 @pytest.mark.parametrize("line", ["", "cluster-cidr", "cluster-cidr=", "other=1"])

@@ -23,6 +23,16 @@ def test_a_node_that_works_is_refused_and_one_that_does_not_is_named(line):
     )
 
 
+@pytest.mark.parametrize("status", ["True", "Unknown"])
+def test_a_host_of_the_control_plane_does_not_become_a_worker(status):
+    """Its member of etcd would be lost."""
+    labels = '{"kubernetes.io/hostname":"cp3","node-role.kubernetes.io/control-plane":""}'
+    found = left_out([f"cp3 {status} {labels}"], ["cp1"])
+    (said,) = found["errors"] + found["warnings"]
+    assert "Put its host into kubernetes_control_plane again" in said and "kubectl delete node cp3" in said
+    assert "kubernetes_workers" not in said and "kubernetes_remove_node" not in said
+
+
 @pytest.mark.parametrize("lines", ["gpu1 True", [1], None])
 def test_something_else(lines):
     with pytest.raises(ValueError, match="The nodes must be a list of texts"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import time
 
 import pytest
@@ -262,11 +263,21 @@ def test_a_quota(limits, wanted):
     assert hard(limits, bare) == {"services.nodeports": "0", "services.loadbalancers": "0", **wanted}
 
 
+@pytest.mark.parametrize(
+    "count, said", [(0, "0"), (7, "7"), (999, "999"), (1000, "1k"), (1500, "1500"), (10**6, "1M"), (5 * 10**15, "5P"), (10**18, "1000P")]
+)
+def test_numbers_are_written_as_the_api_server_keeps_them(count, said):
+    """A quota of 5000 is 5k there: compared with 5000, it would differ in every run."""
+    assert policy_objects.number(count) == said
+    assert not any(re.fullmatch(r"[0-9]+000", value) for value in hard({"jobs": 1000, "cpus": 2000, "gpus": 3000}).values())
+
+
 def test_objects_have_a_limit_by_default_and_the_policys_own_comes_before_it():
     """100 MB of ConfigMaps took 18 s, and etcd is full for all at 2 GiB."""
     usual = hard({"submitted_jobs": 7, "jobs": 3})
-    assert (usual["configmaps"], usual["secrets"], usual["count/pods"]) == ("100", "100", "5000")
+    assert (usual["configmaps"], usual["secrets"], usual["count/pods"]) == ("100", "100", "5k")
     assert (usual["count/jobs.batch"], usual["pods"]) == ("7", "3")
+    assert hard({"jobs": 20000, "submitted_jobs": 50000})["count/pods"] == "50k"
     given = settings.settings_of({"policy": ONE, "policy_objects": {"configmaps": "250"}})
     (planned,) = of_kind(policy_settings.plan(given, {})["objects"], "ResourceQuota")
     assert planned["spec"]["hard"]["configmaps"] == "250" and planned["spec"]["hard"]["secrets"] == "100"
