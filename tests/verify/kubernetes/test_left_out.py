@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import yaml
-from kubernetes_nodes import words
+from kubernetes_nodes import DRIFT, words
 from kubernetes_site import KUBECTL, PLAYBOOK, Site, recap
 from local import changed
 
@@ -37,6 +38,13 @@ def test_a_node_that_the_inventory_lacks_is_named_and_keeps_its_pods(site: Site,
         said = site.playbook(PLAYBOOK, *more, inventories=inventories, succeeds=False)
         assert "gpu2 is a node of the cluster and works, but no host of the inventory has this name" in words(said)
         assert changed(said) == [] and "failed=1" in recap(said, "cp1")
+    # A comparison is not kept from all else that it has to say.
+    report = tmp_path / "report.json"
+    site.playbook(DRIFT, inventories=inventories, variables={"kubernetes_drift_report": str(report)})
+    compared = json.loads(report.read_text())
+    assert compared["complete"] and any("gpu2" in line and "the inventory has no such host" in line for line in compared["summary"]), (
+        compared
+    )
     try:
         site.out("gpu2", "systemctl stop kubelet")
         site.until("cp1", f'{KUBECTL} get node gpu2 -o "{READY}"', "Unknown", 120)
