@@ -32,7 +32,7 @@ def left_out(lines: t.Sequence[str], names: t.Collection[str]) -> dict[str, list
             continue
         status, _blank, labels = rest.partition(" ")
         if LABEL in labels:
-            group, gone = CONTROL_PLANE, f"run 'kubectl delete node {name}'"
+            group, gone = CONTROL_PLANE, "replace it by a host with the same address, which takes over its place in etcd"
             away = f"run 'kubeadm reset' there, then 'kubectl delete node {name}'"
         else:
             group, gone = (

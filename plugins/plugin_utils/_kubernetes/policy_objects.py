@@ -58,11 +58,13 @@ OBJECTS = {
     "count/cronjobs.batch": 100,
     "count/deployments.apps": 100,
     "count/statefulsets.apps": 100,
-    "count/replicasets.apps": 1000,
-    "count/controllerrevisions.apps": 1000,  # of a StatefulSet, each with a copy of its pod
+    "count/replicasets.apps": 1500,  # of 100 Deployments, with ten former ones each
+    "count/controllerrevisions.apps": 1500,  # of 100 StatefulSets, the same; each has a copy of the pod
     "count/resourceclaims.resource.k8s.io": 5000,
     "count/resourceclaimtemplates.resource.k8s.io": 100,
 }
+# Of these, each pod or Job has one.
+OF_JOBS = ("count/pods", "count/resourceclaims.resource.k8s.io")
 # What a namespace may still get of which account the policy no longer has.
 NOTHING = (
     *("pods", "services", "configmaps", "secrets", "persistentvolumeclaims"),
@@ -79,7 +81,7 @@ class Cluster(t.NamedTuple):
     :param types: the extended resources that its nodes offer, each with the types of GPU that it may be.
     :param device_classes: those of dynamic resource allocation, whose devices count as GPUs, the same way.
     :param security: the level of Pod Security that is enforced.
-    :param objects: how many objects of each kind an account may have.
+    :param objects: how many objects of each kind an account may have. given: the kinds of which the site said it.
     """
 
     types: t.Mapping[str, t.Collection[str]]
@@ -88,6 +90,7 @@ class Cluster(t.NamedTuple):
     defaults: Defaults = Defaults(1, 1024)
     tolerations: t.Sequence[str] = ()
     objects: t.Mapping[str, int] = OBJECTS
+    given: t.Collection[str] = ()
 
 
 def _several(cluster: Cluster) -> bool:
@@ -147,10 +150,11 @@ def gpus_of(account: Account, cluster: Cluster) -> dict[str, str]:
 def quota(account: Account, cluster: Cluster) -> dict[str, str]:
     """The hard limits of an account's namespace."""
     limits = account.limits
-    objects = dict(cluster.objects)
-    if objects.get("count/pods") == OBJECTS["count/pods"]:
-        # The default is no less than what the account may have by its policy.
-        objects["count/pods"] = max(OBJECTS["count/pods"], limits.jobs or 0, limits.submitted_jobs or 0)
+    # A default is no less than what the account may have by its policy.
+    least = max(limits.jobs or 0, limits.submitted_jobs or 0)
+    objects = {
+        name: max(count, least) if name in OF_JOBS and name not in cluster.given else count for name, count in cluster.objects.items()
+    }
     result = {"services.nodeports": "0", "services.loadbalancers": "0", **{name: number(count) for name, count in objects.items()}}
     result.update(gpus_of(account, cluster))
     for name, value in (("cpu", limits.cpus), ("memory", limits.memory)):

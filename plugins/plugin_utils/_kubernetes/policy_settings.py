@@ -249,6 +249,7 @@ def plan(
         Defaults(int(request["cpus"]), kubernetes_policy.mebibytes(request["memory"])),
         listed(cluster["policy_tolerations"]),
         {**policy_objects.OBJECTS, **{name: int(count) for name, count in cluster["policy_objects"].items()}},
+        list(cluster["policy_objects"]),
     )
     return {
         "managed": True,

@@ -277,7 +277,9 @@ def test_objects_have_a_limit_by_default_and_the_policys_own_comes_before_it():
     usual = hard({"submitted_jobs": 7, "jobs": 3})
     assert (usual["configmaps"], usual["secrets"], usual["count/pods"]) == ("100", "100", "5k")
     assert (usual["count/jobs.batch"], usual["pods"]) == ("7", "3")
-    assert hard({"jobs": 20000, "submitted_jobs": 50000})["count/pods"] == "50k"
+    many = {"jobs": 20000, "submitted_jobs": 50000}
+    assert [hard(many)[name] for name in policy_objects.OF_JOBS] == ["50k", "50k"]
+    assert hard(many, CLUSTER._replace(given=["count/pods"]))["count/pods"] == "5k"
     given = settings.settings_of({"policy": ONE, "policy_objects": {"configmaps": "250"}})
     (planned,) = of_kind(policy_settings.plan(given, {})["objects"], "ResourceQuota")
     assert planned["spec"]["hard"]["configmaps"] == "250" and planned["spec"]["hard"]["secrets"] == "100"
