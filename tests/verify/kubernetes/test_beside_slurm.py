@@ -107,7 +107,7 @@ def both(site: Site) -> Iterator[Made]:
     for host in ("cp1", "gpu1"):
         site.out(host, "userdel --remove ada")
     # What MariaDB brought, and slurm_uninstall leaves as it is no package of SLURM's.
-    site.out("cp1", "apt-get purge --yes --quiet gawk libmpfr6 libsigsegv2 && rm -f /etc/mysql/debian.cnf", timeout=300)
+    site.out("cp1", "apt-get purge --yes --quiet gawk libmpfr6 libsigsegv2 && rm -f /etc/mysql/debian.cnf && rmdir /etc/mysql", timeout=300)
     back_to_plugin(site)
 
 
