@@ -13,6 +13,7 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Fails if certificate and key don't belong together, because a server that is reloaded with such a pair ends.
   - Warns if the certificate lacks a name, or is about to expire.
+  - With O(authority), fails if another authority signed the certificate, if it has expired, or if it lacks a name or an address.
   - With O(own_ca_directory), issues the certificate from an authority in that directory. It is issued again before it expires and
     when names change. The authority's key never leaves the host. Needs C(openssl) on the host.
 attributes:
@@ -27,7 +28,17 @@ options:
     description: Names that the server is reached by.
     type: list
     elements: str
-    required: true
+    default: []
+  addresses:
+    description: IP addresses that the server is reached by, and that the certificate must have. Only with O(authority).
+    type: list
+    elements: str
+    default: []
+  authority:
+    description:
+      - Path of the certificates that clients trust, or their PEM text.
+      - The certificate must be signed by one of them, directly or through the rest of its file.
+    type: str
   certificate:
     description: Path of the certificate with its chain, or its PEM text. Not with O(own_ca_directory).
     type: str
@@ -50,6 +61,13 @@ EXAMPLES = r"""
     certificate: /etc/ssl/certs/front.pem
     key: /etc/ssl/private/front.key
     names: [front.example.org]
+
+- name: Check the certificate of a Mesos master before it is written
+  deephdc.accelerators.front_certificate:
+    certificate: "{{ mesos_cluster_certificate }}"
+    key: "{{ mesos_cluster_key }}"
+    authority: "{{ mesos_cluster_ca }}"
+    addresses: [192.0.2.10]
 """
 
 RETURN = r"""
@@ -111,6 +129,21 @@ class Pair:
         if "match" not in out:
             raise Refused(" ".join((err or out).split())[:300])
         return "does match" in out
+
+    def verify(self, authority: str, addresses: t.Iterable[str]) -> None:
+        """Fail if a client that trusts the authority would refuse the certificate.
+
+        :raises Refused: it would, with openssl's words.
+        """
+        checks = [["-verify_ip", address] for address in addresses] or [[]]
+        for check in checks:
+            try:
+                # Without the first two, openssl trusts the authorities of the host, too.
+                trusted = ["-no-CApath", "-no-CAstore", "-CAfile", authority, "-untrusted", self.certificate]
+                self.openssl("verify", *trusted, "-purpose", "sslserver", *check, self.certificate)
+            except Refused as error:
+                wanted = f" as that of {check[1]}" if check else ""
+                raise Refused(f"clients that trust the site's authority would refuse the certificate{wanted}: {error}") from error
 
     def fits(self) -> bool:
         of_certificate = self.openssl("x509", "-in", self.certificate, "-noout", "-pubkey")
@@ -188,14 +221,16 @@ def on_disk(text: str, files: list[str]) -> str:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "names": {"type": "list", "elements": "str", "required": True},
+            "names": {"type": "list", "elements": "str", "default": []},
+            "addresses": {"type": "list", "elements": "str", "default": []},
+            "authority": {"type": "str"},
             "certificate": {"type": "str"},
             "key": {"type": "str", "no_log": True},
             "own_ca_directory": {"type": "path"},
             "warn_days": {"type": "int", "default": 21},
         },
-        mutually_exclusive=[["own_ca_directory", "certificate"], ["own_ca_directory", "key"]],
-        required_one_of=[["own_ca_directory", "certificate"]],
+        mutually_exclusive=[["own_ca_directory", "certificate"], ["own_ca_directory", "key"], ["own_ca_directory", "authority"]],
+        required_one_of=[["own_ca_directory", "certificate"], ["names", "addresses"]],
         required_together=[["certificate", "key"]],
         supports_check_mode=True,
     )
@@ -205,6 +240,8 @@ def main() -> None:
     result: dict = {"changed": False, "days_left": None, "missing": [], "reason": ""}
     try:
         if given["own_ca_directory"]:
+            if not given["names"]:
+                raise Refused("the own authority needs names for which it issues a certificate")
             directory = given["own_ca_directory"]
             pair = Pair(module, os.path.join(directory, "front.pem"), os.path.join(directory, "front.key"))
             result["reason"] = why(pair, os.path.join(directory, "ca.pem"), given["names"], given["warn_days"])
@@ -218,9 +255,17 @@ def main() -> None:
                     raise Refused(f"this host has no {what} {path}")
             if not pair.fits():
                 raise Refused("certificate and key do not belong together: a server that is reloaded with them would end")
+            if given["authority"]:
+                authority = on_disk(given["authority"], files)
+                if not os.path.isfile(authority):
+                    raise Refused(f"this host has no file of authorities {authority}")
+                pair.verify(authority, given["addresses"])
+                missing = pair.missing(given["names"])
+                if missing:
+                    raise Refused(f"the certificate lacks the name {', '.join(missing)}")
         if os.path.exists(pair.certificate):
             result["days_left"], result["missing"] = pair.days_left(), pair.missing(given["names"])
-            say(module, result, given["names"][0], given["warn_days"])
+            say(module, result, [*given["names"], *given["addresses"]][0], given["warn_days"])
     except Refused as reason:
         module.fail_json(msg=str(reason))
     except OSError as error:

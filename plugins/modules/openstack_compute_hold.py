@@ -44,7 +44,7 @@ options:
   mark:
     description:
       - Who holds the host. V(held) is for the role gpu_hold, V(drained) for an administrator by the playbook openstack_drain.
-      - A host has only one mark, as Nova keeps one reason. A host that is held with the other mark stays held.
+      - A host may have both, in the one reason that Nova keeps. It gets servers again when none is left.
     type: str
     choices: [held, drained]
     default: held
@@ -68,7 +68,9 @@ options:
     choices: [all, devices, present, none]
     default: all
   devices:
-    description: With O(servers=devices), the PCI addresses of the devices. Empty means all GPUs of the host.
+    description: >-
+      PCI addresses of devices. With O(servers=devices), only servers that have one of these; empty means all GPUs of the host.
+      With O(servers=present), servers that have one of these, also stopped ones; empty means all servers.
     type: list
     elements: str
     default: []
@@ -144,9 +146,18 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import marks
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.cloud import LIBRARY_ERROR, entered
-from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import MARKS, Host, is_held, kept, left, sentence
+from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.compute_hold import (
+    LONGEST,
+    MARKS,
+    Host,
+    is_held,
+    kept,
+    left,
+    sentence,
+)
 
 POLL = 5  # seconds
 
@@ -159,17 +170,24 @@ def marked(module: AnsibleModule) -> str:
 
 def hold(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
     """Disable the service; what changes."""
-    if kept(service, module.params["mark"]) or is_held(service, module.params["mark"]):
+    if kept(service) or is_held(service, module.params["mark"]):
         return {}
+    there = str(service.get("disabled_reason") or "") if any(is_held(service, mark) for mark in MARKS) else ""
+    reason = marks.add(there, marked(module), MARKS.values(), LONGEST)
     if not module.check_mode:
-        host.change(service, "disabled", marked(module))
-    return {"reason": marked(module), "status": "disabled"}
+        host.change(service, "disabled", reason)
+    return {"reason": reason, "status": "disabled"}
 
 
 def release(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
-    """Enable a service that this module disabled; what changes."""
+    """Enable a service that has this mark alone; what changes."""
     if not is_held(service, module.params["mark"]):
         return {}
+    reason = marks.without(str(service["disabled_reason"]), MARKS[module.params["mark"]], MARKS.values())
+    if reason:
+        if not module.check_mode:
+            host.change(service, "disabled", reason)
+        return {"reason": reason}
     if not module.check_mode:
         host.change(service, "enabled")
     return {"reason": "", "status": "enabled"}
@@ -223,14 +241,15 @@ def main() -> None:
         if service is not None:
             before = {"reason": str(service.get("disabled_reason") or ""), "status": str(service["status"])}
             if holding:
-                because = kept(service, mark)
+                because = kept(service)
                 changes = hold(module, host, service)
                 servers = servers_after(module, host)
             else:
                 why_left = left(service, module.params["unfit"]) if mark == "drained" else ""
                 changes = {} if why_left else release(module, host, service)
-            now = changes.get("reason", before["reason"])
-            reason = now[len(MARKS[mark]) :] if now.startswith(MARKS[mark]) else ""
+                if mark == "drained" and changes.get("reason"):
+                    why_left = left({**service, "disabled_reason": changes["reason"]}, "")
+            reason = marks.text(changes.get("reason", before["reason"]), MARKS[mark], MARKS.values())
     except Refused as refused:
         module.fail_json(msg=str(refused))
     module.exit_json(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Set
 
+from ansible_collections.deephdc.accelerators.plugins.module_utils._model import marks
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
 # Since it services have UUIDs, and servers a flavor with all of its keys.
@@ -67,7 +68,7 @@ class Host:
         """Read the servers that run on the host, or are about to.
 
         :param which: C(all), or C(devices) for those that have one of the devices; without devices, those that have any GPU.
-            C(present) has the stopped ones, too.
+            C(present) has the stopped ones, too, and without devices those without a GPU.
         """
         given = self.gpus()
         wanted = {address.lower() for address in devices}
@@ -75,7 +76,9 @@ class Host:
         for server in self._servers():
             its = sorted(given.get(server["id"], []))
             # Of a MIG instance the device is not known here.
-            if which == "devices" and not any(not wanted or gpu in wanted or not PCI_ADDRESS.match(gpu) for gpu in its):
+            if (which == "devices" or (which == "present" and wanted)) and not any(
+                not wanted or gpu in wanted or not PCI_ADDRESS.match(gpu) for gpu in its
+            ):
                 continue
             if which == "present" or may_run(server):
                 found.append(
@@ -146,22 +149,20 @@ def checked(answer: Any, who: str) -> Any:
 
 
 def is_held(service: Mapping[str, Any], mark: str = "held") -> bool:
-    """Say whether the host is held with a mark."""
-    return service["status"] == "disabled" and str(service.get("disabled_reason") or "").startswith(MARKS[mark])
+    """Say whether the host is held with a mark, perhaps among others."""
+    return service["status"] == "disabled" and marks.has(str(service.get("disabled_reason") or ""), MARKS[mark], MARKS.values())
 
 
-def kept(service: Mapping[str, Any], mark: str = "held") -> str:
+def kept(service: Mapping[str, Any]) -> str:
     """Return the sentence that says so if another one disabled the service.
 
-    It is empty if the service is ours to disable.
+    It is empty if the service is ours to disable. What the collection disabled with another mark gets this one, too.
     What the driver disabled by itself, because LXD does not answer, is ours, too.
     """
     reason = str(service.get("disabled_reason") or "")
-    if service["status"] != "disabled" or reason.startswith((MARKS[mark], AUTOMATIC)):
+    if service["status"] != "disabled" or reason.startswith(AUTOMATIC) or any(is_held(service, one) for one in MARKS):
         return ""
     because = " ({0})".format(reason) if reason else ""
-    if is_held(service, "held"):
-        return "the compute service of {0} is held by the role gpu_hold{1} and stays so".format(service["host"], because)
     return "the compute service of {0} was disabled by an administrator{1} and stays so".format(service["host"], because)
 
 

@@ -73,6 +73,11 @@ def routers(cloud: Cloud, wanted: t.Sequence[Entry]) -> None:
                 values["project_id"] = project.id if project else None
             if entry.get("external"):
                 outside = api.find_network(entry["external"], ignore_missing=True)
+                if outside is None and not cloud.is_dry:
+                    raise Refused(
+                        f"The router {name} is to lead to the network {entry['external']}, which does not exist: "
+                        "name it in openstack_cloud_networks."
+                    )
                 values["external_gateway_info"] = {"network_id": outside.id if outside else None}
             router = cloud.change(f"The router {name} is new.", api.create_router, **values)
             if router is None:

@@ -21,7 +21,7 @@ KINDS = {
 
 
 def ensemble_errors(results: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """Return a sentence for each kind of members that the inventory would change.
+    """Return a sentence for each kind of members that the inventory would change, and for each host that can't be read.
 
     One member of three or five may be another machine, and hosts may have other addresses: most of them are members already, and keep
     what they know.
@@ -31,13 +31,21 @@ def ensemble_errors(results: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Mappin
     :raises ValueError: a line is something else.
     """
     there = {kind: list[tuple[str, set[str]]]() for kind in KINDS}
+    found = []
     for result in results:
+        # One that is down can't be asked, the others know it. But what can't be read is not absent.
+        if result.get("failed") and not result.get("unreachable"):
+            why = " ".join(str(result.get("stderr") or result.get("msg") or "no reason given").split())[-200:]
+            found.append(
+                f"{result['item']} does not say which members ZooKeeper and the masters have ({why}): correct the login as root, "
+                "/etc/zookeeper/deephdc/zoo.cfg or /etc/mesos/cluster.json there. Nothing was changed."
+            )
+            continue
         for line in result.get("stdout_lines") or []:
             kind, *members = str(line).split()
             if kind not in KINDS:
                 raise ValueError(f"A line of the members is {line!r}.")
             there[kind].append((str(result["item"]), set(members)))
-    found = []
     for kind, (name, loss) in KINDS.items():
         planned = set(wanted[kind])
         # Most of those that are meant are members already, perhaps with another address.

@@ -124,6 +124,8 @@ def glance(plan: Plan, secrets: Secrets) -> dict[str, Section]:
             "workers": plan["workers"],
             # Not web-download: Glance would fetch for its users what only hosts of the site can reach.
             "enabled_import_methods": "[glance-direct]",
+            # Of a project: without it one user fills the disk of all.
+            "user_storage_quota": "200GB",
         },
         "database": {"connection": database_url(plan, secrets, "glance", "glance")},
         "glance_store": {"stores": "file", "default_store": "file", "filesystem_store_datadir": "/var/lib/glance/images"},
@@ -162,6 +164,7 @@ def neutron(plan: Plan, secrets: Secrets) -> dict[str, Section]:
         "agent": {"root_helper": "sudo /usr/bin/neutron-rootwrap /etc/neutron/rootwrap.conf"},
         "database": {"connection": database_url(plan, secrets, "neutron", "neutron")},
         "oslo_concurrency": {"lock_path": "/var/lib/neutron/tmp"},
+        "quotas": {"quota_floatingip": plan["floating_addresses"]},
         "nova": asks(plan, secrets, "neutron"),
         **messaging(plan),
         **BEHIND_PROXY,
@@ -226,6 +229,10 @@ def nova(plan: Plan, secrets: Secrets, limits_endpoint: str) -> dict[str, Sectio
     }
 
 
+# Calls that Nova takes and the driver can't do: a rescue stops the server and leaves it in ERROR, the others do nothing.
+REFUSED = ("os_compute_api:os-rescue", "os_compute_api:os-suspend-server:suspend", "os_compute_api:servers:trigger_crash_dump")
+# After Debian's own file.
+POLICY = "/etc/nova/policy.d/90_deephdc.yaml"
 # What Keystone remembers of a request lies in its thread's context, and is there in the next one until the caller was checked.
 KEYSTONE_WSGI = f"{ETC}/keystone_wsgi.py"
 FORGETFUL = f'''{ini.MARK}"""Keystone's API; a request remembers nothing of the one before, so who lost a role is refused at once."""
@@ -285,6 +292,11 @@ def drop_in(service: Service) -> str:
     )
 
 
+def policy() -> str:
+    """What no user may ask of Nova, as the driver of the role nova_lxd can't do it."""
+    return "".join([ini.MARK, *(f'"{rule}": "!"\n' for rule in REFUSED)])
+
+
 def secret_file(path: str, content: str, group: str) -> dict[str, str]:
     return {"path": path, "secret_base64": base64.b64encode(content.encode()).decode(), "group": group, "mode": "0640"}
 
@@ -322,6 +334,8 @@ def files(plan: Plan, secrets: Secrets, name: str, limits_endpoint: str = "") ->
         ]
     if name == "keystone":
         made.append({"path": KEYSTONE_WSGI, "content": FORGETFUL})
+    if name == "nova":
+        made += [{"path": POLICY.rpartition("/")[0], "state": "directory", "mode": "0755"}, {"path": POLICY, "content": policy()}]
     return made
 
 
@@ -330,6 +344,7 @@ def paths(name: str, unit: str) -> list[str]:
     main = f"/etc/{name}/{'glance-api' if name == 'glance' else name}.conf"
     beside = {"neutron": ["/etc/neutron/plugins/ml2/ml2_conf.ini"], "keystone": [KEYSTONE_WSGI]}.get(name, [])
     own = [f"{ETC}/{name}_uwsgi.ini"] if name != "glance" and unit == BY_NAME[name].units[0] else []
+    own += [POLICY] if name == "nova" and unit == BY_NAME[name].units[0] else []
     return [main, CA, *beside, *own]
 
 

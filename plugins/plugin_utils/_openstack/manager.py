@@ -10,7 +10,13 @@ import typing as t
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.finding import Finding
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils import _allotment
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._contract import Site
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import federation, federation_front, inventory, objects
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import (
+    federation,
+    federation_front,
+    inventory,
+    objects,
+    references,
+)
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import hosts as openstack_hosts
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import plan as openstack_plan
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import settings as openstack_settings
@@ -22,7 +28,8 @@ PROMISES = openstack_plan.PROMISES
 def check(site: Site) -> list[Finding]:
     """What is wrong with the site, from the inventory alone."""
     cloud = openstack_settings.settings_of(site.settings)
-    return openstack_settings.errors(cloud) + objects.errors(cloud) + federation.errors(cloud) + inventory.errors(cloud, site)
+    shapes = openstack_settings.errors(cloud) + objects.errors(cloud)
+    return shapes + ([] if shapes else references.errors(cloud)) + federation.errors(cloud) + inventory.errors(cloud, site)
 
 
 def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None = None) -> dict[str, t.Any]:
@@ -33,7 +40,8 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     """
     cloud = openstack_settings.settings_of(site.settings)
     metadata = (present or {}).get("identity_providers") or {}
-    errors = check(site) or federation.metadata_errors(cloud, metadata)
+    # A cloud that is there may have names that the inventory lacks.
+    errors = check(site) or ([] if recorded else references.unknown(cloud)) or federation.metadata_errors(cloud, metadata)
     if errors:
         return openstack_plan.nothing(errors)
     control = openstack_hosts.control_hosts(site.groups)
@@ -48,8 +56,10 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     addresses = {part: inventory.address_of(facts[host]) for part, host in parts.items()}
     before = PROMISES.read(recorded, parts["controller"])["nodes"]
     accepted = set(openstack_settings.listed(cloud["accept_hardware"]))
+    errors = openstack_plan.left_out(list(before), compute)
     computes: list[openstack_plan.Compute] = []
     lost: list[Finding] = []
+    leaving: dict[str, list[str]] = {}
     for host in sorted(compute):
         accelerators, allotment = facts[host]["accelerators"], site.hostvars[host].get(_allotment.VARIABLE)
         # A device that is lost is on the host no more, and still its own.
@@ -62,9 +72,10 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
             continue
         computes.append(one)
         lost += gone
+        leaving[host] = openstack_plan.leaving(one, before.get(host, []), accelerators)
     errors += inventory.name_errors({one.host: one.name for one in computes})
     if errors:
         return openstack_plan.nothing(errors)
     return openstack_plan.plan(
-        cloud, parts, names, addresses, computes, lost, (), federation_front.plan(federation.with_keys(cloud, metadata))
+        cloud, parts, names, addresses, computes, lost, leaving, federation_front.plan(federation.with_keys(cloud, metadata))
     )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import typing as t
 from collections import Counter
 
@@ -13,7 +14,7 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._model.findin
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.promises import Promises, with_lost
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.control_conf import urls
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.devices import gpu_inventory
-from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import BY_NAME, PARTS, SERVICES
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.hosts import BY_NAME, COMPUTE, PARTS, SERVICES
 
 # What the controller keeps of the offered devices, so that the next run sees which are missing.
 PROMISES = Promises(
@@ -52,9 +53,47 @@ def compute(host: str, name: str, found: list[dict[str, t.Any]], promised: list[
     return Compute(host, name, devices), lost
 
 
+def left_out(recorded: t.Sequence[str], compute: t.Sequence[str]) -> list[Finding]:
+    """Hosts that offered GPUs at the last run, and that the inventory lacks."""
+    remedy = f"put it into {COMPUTE} again; to take it away, run the playbook openstack_remove_compute first"
+    return [
+        Finding(
+            "inventory",
+            f"{host} is a compute host of the cloud, but it is not in {COMPUTE}: its servers would go on and new ones come, and a GPU "
+            f"that it loses would not be seen: {remedy}.",
+            host,
+            remedy=remedy,
+        )
+        for host in recorded
+        if host not in compute
+    ]
+
+
+def leaving(one: Compute, promised: t.Sequence[t.Mapping[str, t.Any]], found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """PCI addresses of devices that were offered, are there, and are offered no more.
+
+    The site gives them to another manager.
+    """
+    kept = {device["pci_address"] for device in one.devices}
+    there = {device["pci_address"] for device in found}
+    return sorted({str(device["pci_address"]) for device in promised if device["pci_address"] in there - kept})
+
+
 def offered(device_list: list[dict[str, t.Any]]) -> dict[str, int]:
     """How many units of each resource class."""
     return dict(Counter(str(entry["resource_class"]) for entry in gpu_inventory(units.schedulable(device_list))["devices"]))
+
+
+def floating_addresses(cloud: t.Mapping[str, t.Any]) -> int:
+    """How many floating addresses a project may have: an even part of what the inventory has, at most Neutron's own 50."""
+    there = 0
+    for network in (one for one in cloud["networks"] if one.get("external")):
+        cidr, pool = ipaddress.IPv4Network(str(network["cidr"])), network.get("pool")
+        # Without a pool: but the network's own address, the gateway and the broadcast address.
+        begin, end = map(int, map(ipaddress.IPv4Address, pool)) if pool else (int(cidr[0]) + 2, int(cidr[-1]) - 1)
+        routers = [router for router in cloud["routers"] if router.get("external") == network["name"]]
+        there += max(0, end - begin + 1 - len(routers))
+    return min(50, max(1, there // max(1, len(cloud["projects"])))) if there else 50
 
 
 def plan(
@@ -64,19 +103,21 @@ def plan(
     addresses: t.Mapping[str, str],
     computes: t.Sequence[Compute],
     lost: t.Sequence[Finding],
-    warnings: t.Sequence[Finding],
+    leaving: t.Mapping[str, t.Sequence[str]],
     federation: t.Mapping[str, t.Any],
 ) -> dict[str, t.Any]:
     """Return the cloud.
 
-    hosts, names and addresses: by part, see hosts.py. federation: see federation_front.py.
+    hosts, names and addresses: by part, see hosts.py. leaving: by host, PCI addresses of devices that are offered no more.
+    federation: see federation_front.py.
     """
     offers = {one.host: offered(one.devices) for one in computes}
     return {
-        **nothing((), (*lost, *warnings)),
+        **nothing((), lost),
         "offers": offers,
         "record": PROMISES.text({one.host: one.devices for one in computes}),
         "lost": [str(found) for found in lost],
+        "leaving": [{"host": one.host, "name": one.name, "devices": list(leaving[one.host])} for one in computes if leaving.get(one.host)],
         "expected": [{"host": one.host, "name": one.name, "classes": offers[one.host]} for one in computes],
         "hosts": dict(hosts),
         "names": dict(names),
@@ -90,6 +131,7 @@ def plan(
         "workers": int(cloud["workers"]),
         "mtu": int(cloud["mtu"]),
         "physical_networks": dict(cloud["physical_networks"]),
+        "floating_addresses": floating_addresses(cloud),
         "settings": {name: dict(sections) for name, sections in cloud["settings"].items()},
         "federation": dict(federation),
     }

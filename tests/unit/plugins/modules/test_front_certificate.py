@@ -4,8 +4,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from datetime import datetime, timedelta, timezone
+
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import front_certificate
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 NAMES = ["front.site.test", "hub.site.test"]
 
@@ -84,3 +90,70 @@ def test_a_key_of_another_certificate_is_refused_and_not_told(run, pair, tmp_pat
 def test_an_absent_file_is_told(run, pair):
     result = run(front_certificate, names=NAMES, certificate="/nowhere/front.pem", key=pair["key"])
     assert result["msg"] == "this host has no certificate /nowhere/front.pem"
+
+
+@pytest.mark.parametrize(
+    ("names", "addresses", "authority", "said"),
+    [
+        (NAMES, [], "own", ""),
+        (["other.site.test"], [], "own", "the certificate lacks the name other.site.test"),
+        ([], ["192.0.2.10"], "own", "would refuse the certificate as that of 192.0.2.10"),
+        (NAMES, [], "other", "clients that trust the site's authority would refuse the certificate"),
+        (NAMES, [], "nowhere", "this host has no file of authorities"),
+    ],
+)
+def test_what_clients_would_refuse_is_refused(run, pair, tmp_path, names, addresses, authority, said):
+    run(front_certificate, own_ca_directory=str(tmp_path / "other"), names=NAMES)
+    result = run(front_certificate, names=names, addresses=addresses, authority=str(tmp_path / authority / "ca.pem"), **pair)
+    assert (said in result["msg"]) if said else result["missing"] == []
+
+
+def test_an_authority_may_be_given_as_text(run, pair, tmp_path):
+    assert "msg" not in run(front_certificate, names=NAMES, authority=(tmp_path / "own/ca.pem").read_text(), **pair)
+
+
+def test_an_intermediate_authority_is_read_from_the_certificates_file(run, tmp_path):
+    root, middle = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    named = {name: x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("root", "middle")}
+    key = middle.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    day = datetime.now(timezone.utc) - timedelta(hours=1)
+
+    def issue(subject, issuer, public, signer, is_authority):
+        made = x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number(), day, day + timedelta(days=30))
+        made = made.add_extension(x509.BasicConstraints(is_authority, None), critical=True)
+        return made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+
+    leaf = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "front.site.test")])
+    ca = issue(named["root"], named["root"], root.public_key(), root, True)
+    between = issue(named["middle"], named["root"], middle.public_key(), root, True)
+    own = issue(leaf, named["middle"], middle.public_key(), middle, False)
+    given = {"names": ["front.site.test"], "key": key, "authority": ca}
+    assert "msg" not in run(front_certificate, certificate=own + between, **given)
+    assert "unable to get local issuer certificate" in run(front_certificate, certificate=own, **given)["msg"]
+
+
+def test_authorities_that_the_host_trusts_are_not_the_sites(run, pair, tmp_path, monkeypatch):
+    """Those of the distribution may have signed a good certificate, and the site's clients refuse it."""
+    trusted = tmp_path / "trusted"
+    trusted.mkdir()
+    digest = subprocess.run(
+        ["openssl", "x509", "-hash", "-noout", "-in", str(tmp_path / "own/ca.pem")], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    (trusted / f"{digest}.0").write_text((tmp_path / "own/ca.pem").read_text())
+    monkeypatch.setenv("SSL_CERT_DIR", str(trusted))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own/ca.pem"))
+    run(front_certificate, own_ca_directory=str(tmp_path / "other"), names=["other.site.test"])
+    result = run(front_certificate, names=NAMES, authority=str(tmp_path / "other/ca.pem"), **pair)
+    assert "would refuse the certificate" in result["msg"]
+
+
+def test_what_has_expired_is_refused(run, pair, tmp_path):
+    authority, key = (tmp_path / f"own/ca.{one}" for one in ("pem", "key"))
+    signer = serialization.load_pem_private_key(key.read_bytes(), None)
+    issuer = x509.load_pem_x509_certificate(authority.read_bytes()).subject
+    own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")])
+    day = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    made = x509.CertificateBuilder(issuer, own, signer.public_key(), 1, day, day + timedelta(days=1)).sign(signer, hashes.SHA256())
+    text = made.public_bytes(serialization.Encoding.PEM).decode()
+    result = run(front_certificate, names=["old"], certificate=text, key=str(key), authority=str(authority))
+    assert "certificate has expired" in result["msg"]

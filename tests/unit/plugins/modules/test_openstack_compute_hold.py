@@ -172,6 +172,17 @@ def test_only_servers_with_the_devices_are_waited_for(hold, cloud):
     assert [server["id"] for server in hold()["servers"]] == ["i1", "i2", "i3", "i4"]
 
 
+def test_stopped_servers_keep_their_devices(hold, cloud):
+    cloud.run(1, state=4, gpu="0000:01:00.0")
+    cloud.run(2, gpu="0000:02:00.0")
+    cloud.run(3, state=4)
+
+    def present(*devices):
+        return [server["id"] for server in hold(servers="present", devices=list(devices))["servers"]]
+
+    assert (present("0000:01:00.0"), present()) == (["i1"], ["i1", "i2", "i3"])
+
+
 def test_it_waits_for_servers(hold, cloud):
     cloud.run(1)
     cloud.ends = "i1"
@@ -229,21 +240,31 @@ def test_a_drained_host_keeps_its_reason_and_is_given_back(hold, cloud):
 
 
 def test_marks_do_not_touch_each_other(hold, cloud):
+    """The host gets servers again when none is left, whichever goes first."""
+    both = f"drained: new fan + {REASON}"
     drain(hold)
     result = hold()
-    assert (result["held"], result["kept"]) == (
-        False,
-        "the compute service of lxd1 was disabled by an administrator (drained: new fan) and stays so",
-    )
-    assert hold("released")["changed"] is False and cloud.services[0]["disabled_reason"] == "drained: new fan"
-    drain(hold, "released")
+    assert (result["changed"], result["held"], result["kept"], result["reason"]) == (True, True, "", REASON[len("gpu_hold: ") :])
+    assert cloud.services[0]["disabled_reason"] == both
+    assert hold()["changed"] is False and drain(hold)["changed"] is False
+    result = hold("released")
+    assert (result["changed"], result["reason"], cloud.services[0]["disabled_reason"]) == (True, "", "drained: new fan")
     hold()
-    result = drain(hold)
-    assert (result["held"], result["reason"]) == (False, "")
-    assert result["kept"] == f"the compute service of lxd1 is held by the role gpu_hold ({REASON}) and stays so"
     result = drain(hold, "released")
-    assert (result["changed"], result["left"]) == (False, f"lxd1 stays disabled, because the role gpu_hold holds it ({REASON}).")
+    assert (result["changed"], result["left"]) == (True, f"lxd1 stays disabled, because the role gpu_hold holds it ({REASON}).")
     assert cloud.services[0]["disabled_reason"] == REASON
+    result = drain(hold)
+    assert (result["held"], result["reason"], cloud.services[0]["disabled_reason"]) == (True, "new fan", f"{REASON} + drained: new fan")
+    assert hold("released")["changed"] and drain(hold, "released")["changed"]
+    assert cloud.services[0]["status"] == "enabled"
+
+
+def test_the_mark_of_a_hold_is_whole_behind_a_long_reason(hold, cloud):
+    hold(mark="drained", reason="x" * 300)
+    hold()
+    said = cloud.services[0]["disabled_reason"]
+    assert len(said) == 255 and said.endswith(f"x + {REASON}")
+    assert hold("released")["changed"] and cloud.services[0]["disabled_reason"].startswith("drained: xxx")
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,13 @@ def test_members_that_would_be_two_clusters(kind, present, planned):
     assert "Put the former hosts back" in said
 
 
+def test_a_host_that_can_not_be_read_is_no_host_without_members():
+    unread = {"item": "m4", "failed": True, "stderr": "sed: can't read /etc/zookeeper/deephdc/zoo.cfg: Permission denied"}
+    (said,) = ensemble_errors([unread], {"zookeeper": THREE, "masters": THREE})
+    assert said.startswith("m4 does not say which members ZooKeeper and the masters have (sed: can't read")
+    assert ensemble_errors([{**unread, "unreachable": True}], {"zookeeper": THREE, "masters": THREE}) == []
+
+
 def test_something_else():
     with pytest.raises(ValueError, match="A line of the members"):
         judge(["1"], THREE, "others")

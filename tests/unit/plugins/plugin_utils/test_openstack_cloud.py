@@ -85,6 +85,25 @@ def test_an_allotment_gives_only_its_own_devices() -> None:
     assert manager.plan(site(variables))["offers"] == {"gpu1": {"CUSTOM_GPU_A100": 1}}
 
 
+def test_a_compute_host_that_the_inventory_lacks_is_refused_and_its_record_kept() -> None:
+    recorded = manager.plan(site())["record"]
+    variables = {"ctl": hostvars()["ctl"], "gpu2": hostvars(gpu(1))["gpu1"]}
+    planned = manager.plan(site(variables, {**GROUPS, "openstack_lxd_hosts": ["gpu2"]}), recorded)
+    (said,) = planned["errors"]
+    assert said.startswith("gpu1 is a compute host of the cloud, but it is not in openstack_lxd_hosts") and planned["record"] == ""
+    assert "openstack_remove_compute" in said
+
+
+def test_devices_that_leave_are_those_that_another_manager_gets() -> None:
+    recorded = manager.plan(site())["record"]
+    assert manager.plan(site(), recorded)["leaving"] == []
+    variables = hostvars(gpu(1), gpu(2))
+    variables["gpu1"]["accelerator_allotment"] = {"openstack": {"devices": ["0000:02:00.0"]}, "slurm": {"devices": ["0000:01:00.0"]}}
+    assert manager.plan(site(variables), recorded)["leaving"] == [{"host": "gpu1", "name": "gpu1.site", "devices": ["0000:01:00.0"]}]
+    lost = hostvars(gpu(1))
+    assert manager.plan(site(lost), recorded)["leaving"] == [], "a lost device does not leave"
+
+
 def without(name: str) -> dict[str, t.Any]:
     variables = hostvars(gpu(1))
     del variables["ctl"][name]
