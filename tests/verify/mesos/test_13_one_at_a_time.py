@@ -1,10 +1,12 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""ZooKeeper is restarted one server at a time; what does not start gets its former configuration back."""
+"""ZooKeeper restarts one server at a time; a wrong certificate is refused; what does not start gets its former configuration back."""
 
 from __future__ import annotations
 
+import subprocess
 from itertools import groupby, pairwise
+from pathlib import Path
 
 import pytest
 from local import Cluster, changed
@@ -60,6 +62,29 @@ def test_a_server_that_does_not_start_gets_its_former_configuration_and_the_run_
     after = began(cluster, "zookeeper", MASTERS)
     assert [host for host in MASTERS if after[host] != before[host]] == ["m1"]
     assert changed(cluster.playbook(PLAYBOOK)) == []
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> dict[str, str]:
+    """A certificate of an authority that no host trusts, and its key."""
+    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=other"
+    subprocess.run([*words.split(), "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "crt")], check=True, capture_output=True)
+    return {name: (tmp_path / name).read_text() for name in ("crt", "key")}
+
+
+def test_a_wrong_certificate_is_refused_before_it_is_written(cluster: Cluster, other: dict[str, str]) -> None:
+    files = "sha256sum /etc/mesos/tls.key /etc/mesos/tls.crt /etc/mesos/ca.pem /etc/zookeeper/deephdc/*"
+    before = {host: cluster.out(host, files) for host in MASTERS}
+    strange = "clients that trust the site's authority would refuse the certificate"
+    wrong = [
+        ((), {"mesos_cluster_key": other["key"]}, "certificate and key do not belong together"),
+        ((), {"mesos_cluster_key": other["key"], "mesos_cluster_certificate": other["crt"]}, strange),
+        (("--check",), {"mesos_cluster_ca": other["crt"]}, strange),
+    ]
+    for more, variables, sentence in wrong:
+        output = cluster.playbook(PLAYBOOK, *more, variables=variables, succeeds=False)
+        assert sentence in " ".join(output.split()) and other["key"].split("\n")[1] not in output and changed(output) == []
+    assert {host: cluster.out(host, files) for host in MASTERS} == before
 
 
 def test_an_agent_that_does_not_start_gets_its_former_environment(cluster: Cluster) -> None:

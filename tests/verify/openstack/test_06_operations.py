@@ -186,6 +186,25 @@ def test_what_the_driver_can_not_do_is_refused_and_leaves_the_server(ada: Accoun
     assert answer == 403 and ada.show(server)["status"] == "ACTIVE"
 
 
+def test_a_project_fills_neither_the_disk_nor_the_pool_of_addresses(ada: Account, admin: Account) -> None:
+    """Glance refuses more than 200 GB before it reads them. It is asked without Apache, which would wait for the bytes."""
+    answer = ada.ask("""
+        import http.client
+        new = dict(name="large", disk_format="raw", container_format="bare")
+        image = cloud.image.post("/images", json=new).json()["id"]
+        def status(size):
+            connection = http.client.HTTPConnection("127.0.0.1", 19292, timeout=60)
+            headers = {"X-Auth-Token": cloud.session.get_token(), "Content-Type": "application/octet-stream", "Content-Length": str(size)}
+            connection.request("PUT", f"/v2/images/{image}/file", headers=headers, body=iter([b"x" * min(size, 1024)]))
+            return connection.getresponse().status
+        answer = [status(210 << 30), status(1024)]
+        cloud.image.delete_image(image)
+    """)
+    assert answer == [413, 204]
+    quota = "answer = cloud.network.get_quota(cloud.identity.find_project('physics').id).floating_ips"
+    assert admin.ask(quota) == 20
+
+
 def test_a_compute_host_that_the_inventory_lacks_is_refused(cluster: Cluster, tmp_path: Path) -> None:
     inventory = yaml.safe_load((cluster.inventory / "hosts.yml").read_text())
 

@@ -124,8 +124,8 @@ def test_removed_secrets_are_made_again_and_everybody_has_them(cluster: Cluster,
     assert set(hosts) == {"up"}, hosts
 
 
-def test_a_certificate_that_does_not_fit_its_key_is_refused(cluster: Cluster) -> None:
-    """With it, each server would end at its next start."""
+def test_a_certificate_of_another_key_or_authority_is_refused(cluster: Cluster) -> None:
+    """With the one, each server would end at its next start; with the other one, no client would log in."""
     before = serials(cluster)
     folder = cluster.secrets / "openstack"
     words = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(folder / "strange.key")]
@@ -133,6 +133,13 @@ def test_a_certificate_that_does_not_fit_its_key_is_refused(cluster: Cluster) ->
     strange = {"openstack_control_plane_key": (folder / "strange.key").read_text(encoding="utf-8")}
     said = cluster.playbook(PLAYBOOK, variables=strange, succeeds=False)
     assert "certificate and key do not belong together" in " ".join(said.split()) and changed(said) == []
+    words = ["openssl", "req", "-x509", "-key", str(folder / "strange.key"), "-days", "9", "-subj", "/CN=strange"]
+    names = ",".join(f"DNS:{host}" for host in PORTS)
+    strange["openstack_control_plane_certificate"] = subprocess.run(
+        [*words, "-addext", f"subjectAltName={names}"], check=True, capture_output=True, text=True
+    ).stdout
+    said = cluster.playbook(PLAYBOOK, "--check", variables=strange, succeeds=False)
+    assert "clients that trust the site's authority would refuse the certificate" in " ".join(said.split()) and changed(said) == []
     assert serials(cluster) == before
 
 
