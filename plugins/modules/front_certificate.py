@@ -13,7 +13,8 @@ author: deephdc.accelerators contributors (@deephdc)
 description:
   - Fails if certificate and key don't belong together, because a server that is reloaded with such a pair ends.
   - Warns if the certificate lacks a name, or is about to expire.
-  - With O(authority), fails if another authority signed the certificate, if it has expired, or if it lacks a name or an address.
+  - With O(authority), fails if another authority signed the certificate, if it has expired, if its key is too weak for programs of the
+    distribution, or if it lacks a name or an address.
   - With O(own_ca_directory), issues the certificate from an authority in that directory. It is issued again before it expires and
     when names change. The authority's key never leaves the host. Needs C(openssl) on the host.
 attributes:
@@ -39,6 +40,10 @@ options:
       - Path of the certificates that clients trust, or their PEM text.
       - The certificate must be signed by one of them, directly or through the rest of its file.
     type: str
+  client:
+    description: With O(authority), whether the host shows the certificate to other servers, too, so that it must be good for a client.
+    type: bool
+    default: false
   certificate:
     description: Path of the certificate with its chain, or its PEM text. Not with O(own_ca_directory).
     type: str
@@ -89,7 +94,9 @@ reason:
   sample: it expires in 20 days
 """
 
+import ipaddress
 import os
+import re
 import ssl
 import tempfile
 import time
@@ -98,6 +105,7 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
 
+NO_OPENSSL = "this host has no openssl"  # roles look for it
 AUTHORITY_DAYS = 3650
 LEAF_DAYS = 397
 
@@ -108,8 +116,8 @@ class Pair:
     def __init__(self, module: AnsibleModule, certificate: str, key: str) -> None:
         self.module, self.certificate, self.key = module, certificate, key
 
-    def openssl(self, *words: str) -> str:
-        code, out, err = self.module.run_command(["openssl", *words])
+    def openssl(self, *words: str, given: str | None = None) -> str:
+        code, out, err = self.module.run_command(["openssl", *words], data=given)
         if code != 0:
             raise Refused(" ".join((err or out).split())[:300])
         return out
@@ -124,30 +132,45 @@ class Pair:
         return [name for name in names if not self.has(name)]
 
     def has(self, name: str) -> bool:
+        check = "-checkip" if is_address(name) else "-checkhost"
         # From openssl 3.5 on it fails where the name is another.
-        _code, out, err = self.module.run_command(["openssl", "x509", "-in", self.certificate, "-noout", "-checkhost", name])
+        _code, out, err = self.module.run_command(["openssl", "x509", "-in", self.certificate, "-noout", check, name])
         if "match" not in out:
             raise Refused(" ".join((err or out).split())[:300])
-        return "does match" in out
+        return "does match" in out and (check == "-checkip" or self._has_dns_names())
 
-    def verify(self, authority: str, addresses: t.Iterable[str]) -> None:
-        """Fail if a client that trusts the authority would refuse the certificate.
+    def _has_dns_names(self) -> bool:
+        """Whether clients compare a host's name with the alternative names, or with the subject where there are none at all.
 
+        openssl takes the subject also where all alternative names are addresses. Clients don't.
+        """
+        names = self.openssl("x509", "-in", self.certificate, "-noout", "-ext", "subjectAltName")
+        return "DNS:" in names or "Alternative Name" not in names
+
+    def verify(self, authority: str, addresses: t.Iterable[str], purposes: t.Iterable[str]) -> None:
+        """Fail if who trusts the authority would refuse the certificate.
+
+        :param purposes: what openssl calls the uses of the certificate.
         :raises Refused: it would, with openssl's words.
         """
-        checks = [["-verify_ip", address] for address in addresses] or [[]]
-        for check in checks:
-            try:
-                # Without the first two, openssl trusts the authorities of the host, too.
-                trusted = ["-no-CApath", "-no-CAstore", "-CAfile", authority, "-untrusted", self.certificate]
-                self.openssl("verify", *trusted, "-purpose", "sslserver", *check, self.certificate)
-            except Refused as error:
-                wanted = f" as that of {check[1]}" if check else ""
-                raise Refused(f"clients that trust the site's authority would refuse the certificate{wanted}: {error}") from error
+        # Without the first two, openssl trusts the authorities of the host, too. Level 2 is that of Debian's programs.
+        words = ["-no-CApath", "-no-CAstore", "-CAfile", authority, "-untrusted", self.certificate, "-auth_level", "2"]
+        addressed = [["-verify_ip", address] for address in addresses] or [[]]
+        for check in ([*one, "-purpose", purpose] for one in addressed for purpose in purposes):
+            code, out, err = self.module.run_command(["openssl", "verify", *words, *check, self.certificate])
+            if code != 0:
+                said = re.findall(r"lookup: *(.+)", out + err) or [" ".join((err or out).split())[:300]]
+                wanted = f" as that of {check[1]}" if check[0] == "-verify_ip" else ""
+                raise Refused(
+                    f"clients that trust the site's authority would refuse the certificate{wanted}: {said[0]}. "
+                    "Give one that this authority signed, or correct the authority. Nothing was written"
+                )
 
     def fits(self) -> bool:
         of_certificate = self.openssl("x509", "-in", self.certificate, "-noout", "-pubkey")
-        return self.openssl("pkey", "-in", self.key, "-passin", "pass:", "-pubout").split() == of_certificate.split()
+        # The text of a key comes to no disk.
+        given = (self.key, ()) if is_text(self.key) else (None, ("-in", self.key))
+        return self.openssl("pkey", *given[1], "-passin", "pass:", "-pubout", given=given[0]).split() == of_certificate.split()
 
 
 def issue(module: AnsibleModule, directory: str, names: list[str]) -> None:
@@ -207,9 +230,22 @@ def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
     return f"it expires in {left} days" if left < warn_days else ""
 
 
+def is_text(given: str) -> bool:
+    """Whether it is PEM text and no path."""
+    return given.startswith("-----BEGIN ")
+
+
+def is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 def on_disk(text: str, files: list[str]) -> str:
     """The path of a text: itself, or that of a private copy."""
-    if not text.startswith("-----BEGIN "):
+    if not is_text(text):
         return text
     handle, path = tempfile.mkstemp(prefix="front_certificate.")
     files.append(path)
@@ -224,13 +260,14 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "default": []},
             "addresses": {"type": "list", "elements": "str", "default": []},
             "authority": {"type": "str"},
+            "client": {"type": "bool", "default": False},
             "certificate": {"type": "str"},
             "key": {"type": "str", "no_log": True},
             "own_ca_directory": {"type": "path"},
             "warn_days": {"type": "int", "default": 21},
         },
         mutually_exclusive=[["own_ca_directory", "certificate"], ["own_ca_directory", "key"], ["own_ca_directory", "authority"]],
-        required_one_of=[["own_ca_directory", "certificate"], ["names", "addresses"]],
+        required_one_of=[["own_ca_directory", "certificate"]],
         required_together=[["certificate", "key"]],
         supports_check_mode=True,
     )
@@ -239,9 +276,11 @@ def main() -> None:
     files: list[str] = []
     result: dict = {"changed": False, "days_left": None, "missing": [], "reason": ""}
     try:
+        if not given["names"] and (given["own_ca_directory"] or not given["addresses"]):
+            raise Refused("names is empty: give the names of the server, or with an authority its addresses")
+        if not module.get_bin_path("openssl"):
+            raise Refused(NO_OPENSSL)
         if given["own_ca_directory"]:
-            if not given["names"]:
-                raise Refused("the own authority needs names for which it issues a certificate")
             directory = given["own_ca_directory"]
             pair = Pair(module, os.path.join(directory, "front.pem"), os.path.join(directory, "front.key"))
             result["reason"] = why(pair, os.path.join(directory, "ca.pem"), given["names"], given["warn_days"])
@@ -249,9 +288,9 @@ def main() -> None:
             if result["changed"] and not module.check_mode:
                 issue(module, directory, given["names"])
         else:
-            pair = Pair(module, on_disk(given["certificate"], files), on_disk(given["key"], files))
+            pair = Pair(module, on_disk(given["certificate"], files), given["key"])
             for what, path in (("certificate", pair.certificate), ("key", pair.key)):
-                if not os.path.isfile(path):
+                if not is_text(path) and not os.path.isfile(path):
                     raise Refused(f"this host has no {what} {path}")
             if not pair.fits():
                 raise Refused("certificate and key do not belong together: a server that is reloaded with them would end")
@@ -259,10 +298,10 @@ def main() -> None:
                 authority = on_disk(given["authority"], files)
                 if not os.path.isfile(authority):
                     raise Refused(f"this host has no file of authorities {authority}")
-                pair.verify(authority, given["addresses"])
+                pair.verify(authority, given["addresses"], ["sslserver", *(["sslclient"] if given["client"] else [])])
                 missing = pair.missing(given["names"])
                 if missing:
-                    raise Refused(f"the certificate lacks the name {', '.join(missing)}")
+                    raise Refused(f"the certificate lacks the name {', '.join(missing)}. Nothing was written")
         if os.path.exists(pair.certificate):
             result["days_left"], result["missing"] = pair.days_left(), pair.missing(given["names"])
             say(module, result, [*given["names"], *given["addresses"]][0], given["warn_days"])

@@ -69,8 +69,9 @@ options:
     default: all
   devices:
     description: >-
-      PCI addresses of devices. With O(servers=devices), only servers that have one of these; empty means all GPUs of the host.
-      With O(servers=present), servers that have one of these, also stopped ones; empty means all servers.
+      PCI addresses of devices. With O(servers=devices), only servers that have one of these, or a MIG instance; without any, those that
+      have a GPU. With O(servers=present) they may be UUIDs of MIG instances, too, and only servers that have one of these count, also
+      stopped ones; without any, all servers.
     type: list
     elements: str
     default: []
@@ -114,7 +115,7 @@ held:
   type: bool
   returned: success
 kept:
-  description: A sentence if an administrator, or the role gpu_hold, disabled the service, else empty.
+  description: A sentence if an administrator disabled the service by hand, else empty.
   type: str
   returned: success
 reason:
@@ -160,12 +161,19 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._openstack.co
 )
 
 POLL = 5  # seconds
+LEAST = 100  # characters that a new mark may have at least, where the reason has another one
 
 
 def marked(module: AnsibleModule) -> str:
-    """The reason with its mark."""
+    """The reason with its mark.
+
+    :raises Refused: it would be read as two marks.
+    """
     begin = MARKS[module.params["mark"]]
-    return str(module.params["reason"]) if module.params["mark"] == "held" else begin + str(module.params["reason"])
+    reason = str(module.params["reason"]) if module.params["mark"] == "held" else begin + str(module.params["reason"])
+    if len(marks.split(reason, MARKS.values())) > 1:
+        raise Refused(f"the reason {reason!r} would be read as two: leave out the plus sign in it")
+    return reason
 
 
 def hold(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str, str]:
@@ -173,7 +181,9 @@ def hold(module: AnsibleModule, host: Host, service: dict[str, Any]) -> dict[str
     if kept(service) or is_held(service, module.params["mark"]):
         return {}
     there = str(service.get("disabled_reason") or "") if any(is_held(service, mark) for mark in MARKS) else ""
-    reason = marks.add(there, marked(module), MARKS.values(), LONGEST)
+    # Of both enough stays to know whose they are.
+    mark = marked(module)[: max(LONGEST - len(there) - len(marks.BETWEEN), LEAST)] if there else marked(module)
+    reason = marks.add(there, mark, MARKS.values(), LONGEST)
     if not module.check_mode:
         host.change(service, "disabled", reason)
     return {"reason": reason, "status": "disabled"}

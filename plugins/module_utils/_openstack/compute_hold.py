@@ -68,7 +68,8 @@ class Host:
         """Read the servers that run on the host, or are about to.
 
         :param which: C(all), or C(devices) for those that have one of the devices; without devices, those that have any GPU.
-            C(present) has the stopped ones, too, and without devices those without a GPU.
+            C(present) has the stopped ones, too; with devices, those that have one of them.
+        :param devices: PCI addresses; for C(present) also UUIDs of MIG instances.
         """
         given = self.gpus()
         wanted = {address.lower() for address in devices}
@@ -76,9 +77,9 @@ class Host:
         for server in self._servers():
             its = sorted(given.get(server["id"], []))
             # Of a MIG instance the device is not known here.
-            if (which == "devices" or (which == "present" and wanted)) and not any(
-                not wanted or gpu in wanted or not PCI_ADDRESS.match(gpu) for gpu in its
-            ):
+            if which == "devices" and not any(not wanted or gpu in wanted or not PCI_ADDRESS.match(gpu) for gpu in its):
+                continue
+            if which == "present" and wanted and not any(gpu.lower() in wanted for gpu in its):
                 continue
             if which == "present" or may_run(server):
                 found.append(

@@ -34,17 +34,18 @@ def ensemble_errors(results: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Mappin
     found = []
     for result in results:
         # One that is down can't be asked, the others know it. But what can't be read is not absent.
-        if result.get("failed") and not result.get("unreachable"):
-            why = " ".join(str(result.get("stderr") or result.get("msg") or "no reason given").split())[-200:]
+        lines = [str(line).split() for line in result.get("stdout_lines") or []]
+        failed = result.get("failed") and not result.get("unreachable")
+        if failed or any(len(line) == 1 for line in lines):
+            why = " ".join(str(result.get("stderr") or result.get("msg") or "no answer").split())[-200:] if failed else "it is empty"
             found.append(
-                f"{result['item']} does not say which members ZooKeeper and the masters have ({why}): correct the login as root, "
-                "/etc/zookeeper/deephdc/zoo.cfg or /etc/mesos/cluster.json there. Nothing was changed."
+                f"{result['item']} does not say which members ZooKeeper and the masters have ({why}): log in as root, and copy a damaged "
+                "/etc/mesos/cluster.json or /etc/zookeeper/deephdc/zoo.cfg from another one of them. Nothing was changed."
             )
             continue
-        for line in result.get("stdout_lines") or []:
-            kind, *members = str(line).split()
+        for kind, *members in lines:
             if kind not in KINDS:
-                raise ValueError(f"A line of the members is {line!r}.")
+                raise ValueError(f"A line of the members is {kind!r}.")
             there[kind].append((str(result["item"]), set(members)))
     for kind, (name, loss) in KINDS.items():
         planned = set(wanted[kind])

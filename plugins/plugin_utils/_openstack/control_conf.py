@@ -294,7 +294,9 @@ def drop_in(service: Service) -> str:
 
 def policy() -> str:
     """What no user may ask of Nova, as the driver of the role nova_lxd can't do it."""
-    return "".join([ini.MARK, *(f'"{rule}": "!"\n' for rule in REFUSED)])
+    refused = [f'"{rule}": "!"\n' for rule in REFUSED]
+    # Without this, the way out of a rescue would be refused with the way in.
+    return "".join([ini.MARK, *refused, '"os_compute_api:os-unrescue": "rule:project_member_or_admin"\n'])
 
 
 def secret_file(path: str, content: str, group: str) -> dict[str, str]:

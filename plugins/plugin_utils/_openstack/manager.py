@@ -40,8 +40,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     """
     cloud = openstack_settings.settings_of(site.settings)
     metadata = (present or {}).get("identity_providers") or {}
-    # A cloud that is there may have names that the inventory lacks.
-    errors = check(site) or ([] if recorded else references.unknown(cloud)) or federation.metadata_errors(cloud, metadata)
+    errors = check(site) or ([] if recorded else references.new_errors(cloud)) or federation.metadata_errors(cloud, metadata)
     if errors:
         return openstack_plan.nothing(errors)
     control = openstack_hosts.control_hosts(site.groups)
@@ -54,9 +53,10 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     parts = openstack_hosts.hosts_of(site.groups)
     names = {part: inventory.name_of(site, host) for part, host in parts.items()}
     addresses = {part: inventory.address_of(facts[host]) for part, host in parts.items()}
-    before = PROMISES.read(recorded, parts["controller"])["nodes"]
+    named = {host: inventory.hostname_of(facts[host]) for host in compute}
+    before = openstack_plan.renamed(PROMISES.read(recorded, parts["controller"]), named)
     accepted = set(openstack_settings.listed(cloud["accept_hardware"]))
-    errors = openstack_plan.left_out(list(before), compute)
+    errors = openstack_plan.left_out(before, compute)
     computes: list[openstack_plan.Compute] = []
     lost: list[Finding] = []
     leaving: dict[str, list[str]] = {}
@@ -66,7 +66,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
         errors += _allotment.device_errors(host, [*accelerators, *before.get(host, [])], allotment, NAME)
         mine, promised = (_allotment.owned(devices, allotment, NAME) for devices in (accelerators, before.get(host, [])))
         try:
-            one, gone = openstack_plan.compute(host, inventory.hostname_of(facts[host]), mine, [] if host in accepted else promised)
+            one, gone = openstack_plan.compute(host, named[host], mine, [] if host in accepted else promised)
         except ValueError as error:
             errors.append(Finding("driver", str(error), host))
             continue

@@ -53,9 +53,22 @@ def compute(host: str, name: str, found: list[dict[str, t.Any]], promised: list[
     return Compute(host, name, devices), lost
 
 
-def left_out(recorded: t.Sequence[str], compute: t.Sequence[str]) -> list[Finding]:
+def renamed(recorded: t.Mapping[str, t.Any], compute: t.Mapping[str, str]) -> dict[str, list[dict[str, t.Any]]]:
+    """Return the recorded devices by the present names of their hosts in the inventory.
+
+    :param recorded: what Promises.read() gives. compute: of each compute host its name in Nova.
+    """
+    nodes, names = recorded["nodes"], recorded.get("names") or {}
+    now = {name: host for host, name in compute.items() if host not in nodes}
+    return {host if host in compute else now.get(names.get(host), host): devices for host, devices in nodes.items()}
+
+
+def left_out(recorded: t.Iterable[str], compute: t.Container[str]) -> list[Finding]:
     """Hosts that offered GPUs at the last run, and that the inventory lacks."""
-    remedy = f"put it into {COMPUTE} again; to take it away, run the playbook openstack_remove_compute first"
+    remedy = (
+        f"put it into {COMPUTE} again, or give a host that has another name in the inventory its former one; to take it away, run the "
+        "playbook openstack_remove_compute first"
+    )
     return [
         Finding(
             "inventory",
@@ -69,14 +82,22 @@ def left_out(recorded: t.Sequence[str], compute: t.Sequence[str]) -> list[Findin
     ]
 
 
-def leaving(one: Compute, promised: t.Sequence[t.Mapping[str, t.Any]], found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """PCI addresses of devices that were offered, are there, and are offered no more.
+def leaving(one: Compute, promised: t.Iterable[t.Mapping[str, t.Any]], found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
+    """PCI addresses, and UUIDs of MIG instances, that were offered, are there, and are offered no more.
 
     The site gives them to another manager.
     """
-    kept = {device["pci_address"] for device in one.devices}
-    there = {device["pci_address"] for device in found}
-    return sorted({str(device["pci_address"]) for device in promised if device["pci_address"] in there - kept})
+    there = _ids(found) | {str(device["pci_address"]) for device in found}
+    return sorted(_ids(promised) & there - _ids(one.devices))
+
+
+def _ids(devices: t.Iterable[t.Mapping[str, t.Any]]) -> set[str]:
+    """Return what providers of Placement are called by: the PCI address of a whole device, UUIDs of the MIG instances of another one."""
+    found: set[str] = set()
+    for device in devices:
+        instances = (device.get("mig") or {}).get("devices") or []
+        found |= {str(instance.get("uuid")) for instance in instances} or {str(device["pci_address"])}
+    return found
 
 
 def offered(device_list: list[dict[str, t.Any]]) -> dict[str, int]:
@@ -85,15 +106,18 @@ def offered(device_list: list[dict[str, t.Any]]) -> dict[str, int]:
 
 
 def floating_addresses(cloud: t.Mapping[str, t.Any]) -> int:
-    """How many floating addresses a project may have: an even part of what the inventory has, at most Neutron's own 50."""
+    """How many floating addresses a project may have: not more than the inventory has, nor than Neutron's own 50."""
     there = 0
     for network in (one for one in cloud["networks"] if one.get("external")):
-        cidr, pool = ipaddress.IPv4Network(str(network["cidr"])), network.get("pool")
-        # Without a pool: but the network's own address, the gateway and the broadcast address.
-        begin, end = map(int, map(ipaddress.IPv4Address, pool)) if pool else (int(cidr[0]) + 2, int(cidr[-1]) - 1)
+        try:
+            cidr, pool = ipaddress.IPv4Network(str(network["cidr"])), network.get("pool")
+            # Without a pool: but the network's own address, the gateway and the broadcast address.
+            begin, end = map(int, map(ipaddress.IPv4Address, pool)) if pool else (int(cidr[0]) + 2, int(cidr[-1]) - 1)
+        except ValueError:
+            return 50  # of another version of IP, or made by hand
         routers = [router for router in cloud["routers"] if router.get("external") == network["name"]]
         there += max(0, end - begin + 1 - len(routers))
-    return min(50, max(1, there // max(1, len(cloud["projects"])))) if there else 50
+    return min(50, there) if there else 50
 
 
 def plan(
@@ -108,14 +132,14 @@ def plan(
 ) -> dict[str, t.Any]:
     """Return the cloud.
 
-    hosts, names and addresses: by part, see hosts.py. leaving: by host, PCI addresses of devices that are offered no more.
+    hosts, names and addresses: by part, see hosts.py. leaving: by host, what leaving() gives.
     federation: see federation_front.py.
     """
     offers = {one.host: offered(one.devices) for one in computes}
     return {
         **nothing((), lost),
         "offers": offers,
-        "record": PROMISES.text({one.host: one.devices for one in computes}),
+        "record": PROMISES.text({one.host: one.devices for one in computes}, names={one.host: one.name for one in computes}),
         "lost": [str(found) for found in lost],
         "leaving": [{"host": one.host, "name": one.name, "devices": list(leaving[one.host])} for one in computes if leaving.get(one.host)],
         "expected": [{"host": one.host, "name": one.name, "classes": offers[one.host]} for one in computes],

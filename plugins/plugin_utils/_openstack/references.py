@@ -19,36 +19,41 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack.se
 
 Cloud = t.Mapping[str, t.Any]
 # Those that Keystone and the collection make.
-ROLES = ("admin", "manager", "member", "reader", "service")
-# Keys whose value is a list of names.
-LISTS = {"flavors": "projects", "routers": "networks"}
+ROLES = ("admin", "member", "reader", "service")
+# Keys whose value is a list.
+LISTS = (("flavors", "projects"), ("routers", "networks"), ("networks", "dns"), ("networks", "pool"))
 
 
 def errors(cloud: Cloud) -> list[Finding]:
-    """Return lists that are none, physical networks that are nowhere, and addresses that can't be.
+    """Return lists that are none, and networks that can't be read.
 
     :param cloud: the data of settings.DEFAULTS, of the right shapes.
     """
     found = [
         wrong(f"{PREFIX}{kind}: {entry['name']} has {shown(entry[key])} as {key}", f"write a list, such as [{entry[key]}]")
-        for kind, key in LISTS.items()
+        for kind, key in LISTS
         for entry in cloud[kind]
         if entry.get(key) and not isinstance(entry[key], (list, tuple))
     ]
     for network in cloud["networks"]:
-        if network.get("physical_network"):
-            begin = f"{PREFIX}networks: {network['name']} is in the physical network"
-            found += _unknown(begin, [network["physical_network"]], list(cloud["physical_networks"]), f"{PREFIX}physical_networks")
-        found += _address_errors(network)
+        where = f"{PREFIX}networks: {network['name']} has {shown(network['cidr'])} as cidr"
+        try:
+            cidr = ipaddress.ip_network(str(network["cidr"]), strict=False)
+        except ValueError:
+            found.append(wrong(where, "write a network such as 10.10.1.0/24"))
+            continue
+        if str(cidr) != str(network["cidr"]):
+            found.append(wrong(f"{where}, which is not a network in its usual form", f"write {cidr}"))
     return found
 
 
-def unknown(cloud: Cloud) -> list[Finding]:
-    """Return names that the inventory lacks.
+def new_errors(cloud: Cloud) -> list[Finding]:
+    """Return what a new cloud can't be made of: names that the inventory lacks, and addresses that Neutron would refuse.
 
-    Where there is a cloud already, it may have them from a former inventory or by hand. So these are mistakes for a new cloud alone.
+    Where there is a cloud already, it may have these names from a former inventory or by hand, and nothing reads the addresses of its
+    networks again.
 
-    :param cloud: as errors() takes it.
+    :param cloud: as errors() takes it, without errors.
     """
     names = {kind: [str(entry["name"]) for entry in cloud[kind]] for kind in ("projects", "users", "networks")}
     projects = [*names["projects"], *OURS]
@@ -59,13 +64,17 @@ def unknown(cloud: Cloud) -> list[Finding]:
         for roles in (project.get("users") or {}).values():
             found += _unknown(f"{where} gives the role", roles, ROLES, "")
     for flavor in cloud["flavors"]:
-        found += _unknown(
-            f"{PREFIX}flavors: {flavor['name']} is for the project", flavor.get("projects") or [], projects, f"{PREFIX}projects"
-        )
+        begin = f"{PREFIX}flavors: {flavor['name']} is for the project"
+        found += _unknown(begin, flavor.get("projects") or [], projects, f"{PREFIX}projects")
     for kind in ("networks", "routers"):
-        for entry in cloud[kind]:
-            if entry.get("project"):
-                found += _unknown(f"{PREFIX}{kind}: {entry['name']} is for the project", [entry["project"]], projects, f"{PREFIX}projects")
+        for entry in (one for one in cloud[kind] if one.get("project")):
+            begin = f"{PREFIX}{kind}: {entry['name']} is for the project"
+            found += _unknown(begin, [entry["project"]], projects, f"{PREFIX}projects")
+    for network in cloud["networks"]:
+        if network.get("physical_network"):
+            begin = f"{PREFIX}networks: {network['name']} is in the physical network"
+            found += _unknown(begin, [network["physical_network"]], list(cloud["physical_networks"]), f"{PREFIX}physical_networks")
+        found += _address_errors(network)
     outside = [str(entry["name"]) for entry in cloud["networks"] if entry.get("external")]
     for router in cloud["routers"]:
         where = f"{PREFIX}routers: {router['name']}"
@@ -75,18 +84,18 @@ def unknown(cloud: Cloud) -> list[Finding]:
     return found
 
 
-def _unknown(begin: str, named: t.Iterable[t.Any], known: t.Sequence[str], where: str) -> list[Finding]:
+def _unknown(begin: str, named: t.Iterable[t.Any], known: t.Iterable[t.Any], where: str) -> list[Finding]:
     """Name what is not among the known ones, and what it may be meant for.
 
     :param where: the variable in which it may be added; empty where it can't.
     """
+    there = {str(one).lower(): str(one) for one in known}
     found = []
     for name in (str(one) for one in named):
-        if name not in known:
-            lower = {one.lower(): one for one in known}
-            near = difflib.get_close_matches(name.lower(), lower, n=1)
-            remedy = f"did you mean {lower[near[0]]}? Correct it" if near else "correct it"
-            remedy += f", or add it to {where}" if where else f"; there are {', '.join(known)}"
+        if name not in there.values():
+            near = difflib.get_close_matches(name.lower(), there, n=1)
+            remedy = f"did you mean {there[near[0]]}? Correct it" if near else "correct it"
+            remedy += f", or add it to {where}" if where else f"; there are {', '.join(there.values())}"
             found.append(wrong(f"{begin} {shown(name)}, which is not there", remedy))
     return found
 
@@ -94,31 +103,35 @@ def _unknown(begin: str, named: t.Iterable[t.Any], known: t.Sequence[str], where
 def _address_errors(network: t.Mapping[str, t.Any]) -> list[Finding]:
     """Return what is wrong with the addresses of a network, whose subnet has version 4 of IP."""
     where = f"{PREFIX}networks: {network['name']} has"
-    try:
-        cidr = ipaddress.IPv4Network(str(network["cidr"]), strict=False)
-    except ValueError:
+    if ":" in str(network["cidr"]):
         return [wrong(f"{where} {shown(network['cidr'])} as cidr", "write a network of IPv4, such as 10.10.1.0/24")]
-    if str(cidr) != str(network["cidr"]):
-        return [wrong(f"{where} {shown(network['cidr'])} as cidr, which is not a network in its usual form", f"write {cidr}")]
-    pool = network.get("pool") or []
-    if pool and (not isinstance(pool, (list, tuple)) or len(pool) != 2):
-        return [wrong(f"{where} {shown(pool)} as pool", "write the first and the last address, such as [10.10.1.10, 10.10.1.50]")]
-    dns = network.get("dns") or []
-    if not isinstance(dns, (list, tuple)):
-        return [wrong(f"{where} {shown(dns)} as dns", f"write a list, such as [{dns}]")]
+    cidr = ipaddress.IPv4Network(str(network["cidr"]))
+    given = {
+        "pool": network.get("pool") or [],
+        "dns": network.get("dns") or [],
+        "gateway": [network["gateway"]] if network.get("gateway") else [],
+    }
     found = []
-    addresses: list[ipaddress.IPv4Address] = []
-    # A gateway may be outside of the network's own addresses.
-    for key, value in (*(("pool", one) for one in pool), *(("dns", one) for one in dns), ("gateway", network.get("gateway"))):
-        try:
-            address = ipaddress.IPv4Address(str(value)) if value else None
-        except ValueError:
-            found.append(wrong(f"{where} {shown(value)} as {key}", "write an address of IPv4"))
-            continue
-        if key == "pool" and address:
-            addresses.append(address)
-            if address not in cidr:
-                found.append(wrong(f"{where} {address} in its pool, which is not in {cidr}", "write an address of the network"))
-    if not found and addresses and addresses[0] > addresses[-1]:
-        found.append(wrong(f"{where} a pool that ends before it begins", "write the lower address first"))
-    return found
+    read: dict[str, list[ipaddress.IPv4Address]] = {key: [] for key in given}
+    for key, values in given.items():
+        for value in values:
+            try:
+                read[key].append(ipaddress.IPv4Address(str(value)))
+            except ValueError:
+                found.append(wrong(f"{where} {shown(value)} as {key}", "write an address of IPv4"))
+    if found or not read["pool"]:
+        return found
+    if len(read["pool"]) != 2:
+        return [
+            wrong(f"{where} {len(read['pool'])} addresses as pool", "write the first and the last one, such as [10.10.1.10, 10.10.1.50]")
+        ]
+    first, last = read["pool"]
+    if first > last:
+        return [wrong(f"{where} a pool that ends before it begins", "write the lower address first")]
+    if first <= cidr[0] or last >= cidr[-1]:
+        return [wrong(f"{where} a pool that is not within {cidr}", f"take addresses between {cidr[0]} and {cidr[-1]}")]
+    # Neutron's gateway is the first address if none is given.
+    gateway = read["gateway"][0] if read["gateway"] else cidr[1]
+    if first <= gateway <= last:
+        return [wrong(f"{where} its gateway {gateway} in its pool", "leave the gateway out of the pool")]
+    return []

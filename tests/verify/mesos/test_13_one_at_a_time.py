@@ -65,23 +65,29 @@ def test_a_server_that_does_not_start_gets_its_former_configuration_and_the_run_
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> dict[str, str]:
-    """A certificate of an authority that no host trusts, and its key."""
-    words = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 9 -subj /CN=other"
-    subprocess.run([*words.split(), "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "crt")], check=True, capture_output=True)
-    return {name: (tmp_path / name).read_text() for name in ("crt", "key")}
+def other(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+    """A key, a certificate of it that no host trusts, and one of the site's authority for an address that no host has."""
+    site = cluster.secrets / "mesos"
+    made = f"""
+        openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key
+        openssl req -x509 -key key -days 9 -subj /CN=other -out authority
+        openssl req -x509 -key key -days 9 -subj /CN=other -addext subjectAltName=IP:192.0.2.1 -addext basicConstraints=CA:FALSE \
+            -CA {site}/ca.pem -CAkey {site}/ca.key -out address
+    """
+    subprocess.run(made, cwd=tmp_path, shell=True, check=True, capture_output=True)
+    return {name: (tmp_path / name).read_text() for name in ("key", "authority", "address")}
 
 
 def test_a_wrong_certificate_is_refused_before_it_is_written(cluster: Cluster, other: dict[str, str]) -> None:
     files = "sha256sum /etc/mesos/tls.key /etc/mesos/tls.crt /etc/mesos/ca.pem /etc/zookeeper/deephdc/*"
     before = {host: cluster.out(host, files) for host in MASTERS}
     strange = "clients that trust the site's authority would refuse the certificate"
-    wrong = [
-        ((), {"mesos_cluster_key": other["key"]}, "certificate and key do not belong together"),
-        ((), {"mesos_cluster_key": other["key"], "mesos_cluster_certificate": other["crt"]}, strange),
-        (("--check",), {"mesos_cluster_ca": other["crt"]}, strange),
-    ]
-    for more, variables, sentence in wrong:
+    for certificate, sentence, more in (
+        ("", "certificate and key do not belong together", ()),
+        ("authority", strange, ("--check",)),
+        ("address", f"{strange} as that of {cluster.out('m1', 'hostname --ip-address')}: IP address mismatch", ()),
+    ):
+        variables = {"mesos_cluster_key": other["key"]} | ({"mesos_cluster_certificate": other[certificate]} if certificate else {})
         output = cluster.playbook(PLAYBOOK, *more, variables=variables, succeeds=False)
         assert sentence in " ".join(output.split()) and other["key"].split("\n")[1] not in output and changed(output) == []
     assert {host: cluster.out(host, files) for host in MASTERS} == before

@@ -57,7 +57,8 @@ def as_deployed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
     yield
     shutil.copytree(kept, folder, dirs_exist_ok=True)
     cluster.out("ctl", f"rm -r {SECRETS} && mv /root/secrets-before {SECRETS}")
-    (folder / "strange.key").unlink(missing_ok=True)
+    for name in ("strange.key", "authority.crt", "name.crt"):
+        (folder / name).unlink(missing_ok=True)
     cluster.playbook(PLAYBOOK)
 
 
@@ -124,22 +125,27 @@ def test_removed_secrets_are_made_again_and_everybody_has_them(cluster: Cluster,
     assert set(hosts) == {"up"}, hosts
 
 
-def test_a_certificate_of_another_key_or_authority_is_refused(cluster: Cluster) -> None:
-    """With the one, each server would end at its next start; with the other one, no client would log in."""
-    before = serials(cluster)
-    folder = cluster.secrets / "openstack"
-    words = ["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(folder / "strange.key")]
-    subprocess.run(words, check=True, capture_output=True)
-    strange = {"openstack_control_plane_key": (folder / "strange.key").read_text(encoding="utf-8")}
-    said = cluster.playbook(PLAYBOOK, variables=strange, succeeds=False)
-    assert "certificate and key do not belong together" in " ".join(said.split()) and changed(said) == []
-    words = ["openssl", "req", "-x509", "-key", str(folder / "strange.key"), "-days", "9", "-subj", "/CN=strange"]
+def test_a_certificate_that_is_wrong_is_refused(cluster: Cluster) -> None:
+    """With another key each server would end at its next start; with another authority or name no client would log in."""
+    before, folder = serials(cluster), cluster.secrets / "openstack"
     names = ",".join(f"DNS:{host}" for host in PORTS)
-    strange["openstack_control_plane_certificate"] = subprocess.run(
-        [*words, "-addext", f"subjectAltName={names}"], check=True, capture_output=True, text=True
-    ).stdout
-    said = cluster.playbook(PLAYBOOK, "--check", variables=strange, succeeds=False)
-    assert "clients that trust the site's authority would refuse the certificate" in " ".join(said.split()) and changed(said) == []
+    new = "openssl req -x509 -key strange.key -days 9 -subj /CN=strange -addext subjectAltName="
+    made = f"""
+        openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out strange.key
+        {new}{names} -out authority.crt
+        {new}DNS:elsewhere -addext basicConstraints=CA:FALSE -CA ca.pem -CAkey ca.key -out name.crt
+    """
+    subprocess.run(made, cwd=folder, shell=True, check=True, capture_output=True)
+    strange = {name: (folder / name).read_text(encoding="utf-8") for name in ("strange.key", "authority.crt", "name.crt")}
+    for certificate, said, more in (
+        ("", "certificate and key do not belong together", ()),
+        ("authority.crt", "clients that trust the site's authority would refuse the certificate", ("--check",)),
+        ("name.crt", "the certificate lacks the name ctl", ()),
+    ):
+        variables = {"openstack_control_plane_key": strange["strange.key"]}
+        variables |= {"openstack_control_plane_certificate": strange[certificate]} if certificate else {}
+        output = cluster.playbook(PLAYBOOK, *more, variables=variables, succeeds=False)
+        assert said in " ".join(output.split()) and changed(output) == []
     assert serials(cluster) == before
 
 

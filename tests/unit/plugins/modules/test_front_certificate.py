@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import subprocess
 from datetime import datetime, timedelta, timezone
 
@@ -11,7 +12,7 @@ import pytest
 from ansible_collections.deephdc.accelerators.plugins.modules import front_certificate
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 NAMES = ["front.site.test", "hub.site.test"]
 
@@ -96,8 +97,10 @@ def test_an_absent_file_is_told(run, pair):
     ("names", "addresses", "authority", "said"),
     [
         (NAMES, [], "own", ""),
-        (["other.site.test"], [], "own", "the certificate lacks the name other.site.test"),
-        ([], ["192.0.2.10"], "own", "would refuse the certificate as that of 192.0.2.10"),
+        (["other.site.test"], [], "own", "the certificate lacks the name other.site.test. Nothing was written"),
+        (["192.0.2.10"], [], "own", "the certificate lacks the name 192.0.2.10"),
+        ([], ["192.0.2.10"], "own", "would refuse the certificate as that of 192.0.2.10: IP address mismatch. Give one that"),
+        ([], [], "own", "names is empty"),
         (NAMES, [], "other", "clients that trust the site's authority would refuse the certificate"),
         (NAMES, [], "nowhere", "this host has no file of authorities"),
     ],
@@ -110,6 +113,28 @@ def test_what_clients_would_refuse_is_refused(run, pair, tmp_path, names, addres
 
 def test_an_authority_may_be_given_as_text(run, pair, tmp_path):
     assert "msg" not in run(front_certificate, names=NAMES, authority=(tmp_path / "own/ca.pem").read_text(), **pair)
+
+
+def test_a_server_that_is_a_client_needs_a_certificate_for_both(run, pair, tmp_path):
+    result = run(front_certificate, names=NAMES, authority=str(tmp_path / "own/ca.pem"), client=True, **pair)
+    assert "would refuse the certificate: un" in result["msg"]  # unsupported, or from openssl 3.2 on unsuitable, purpose
+
+
+def test_a_host_without_openssl_is_named(run, pair, monkeypatch):
+    monkeypatch.setattr(front_certificate.AnsibleModule, "get_bin_path", lambda *_words: None)
+    assert run(front_certificate, names=NAMES, **pair)["msg"] == "this host has no openssl"
+
+
+def test_the_text_of_a_key_comes_to_no_disk(run, pair, tmp_path, monkeypatch):
+    """Also if the module is killed; parameters of a curve, or the certificate, may stand before it."""
+    written = []
+    real = front_certificate.on_disk
+    monkeypatch.setattr(front_certificate, "on_disk", lambda text, files: written.append(text) or real(text, files))
+    key, certificate = ((tmp_path / f"own/front.{name}").read_text() for name in ("key", "pem"))
+    curve = subprocess.run(["openssl", "ecparam", "-name", "prime256v1"], check=True, capture_output=True, text=True).stdout
+    for text in (key, curve + key, certificate + key, key.replace("\n", "\r\n")):
+        assert "msg" not in run(front_certificate, names=NAMES, certificate=certificate, key=text)
+    assert not any("PRIVATE KEY" in text for text in written)
 
 
 def test_an_intermediate_authority_is_read_from_the_certificates_file(run, tmp_path):
@@ -147,13 +172,36 @@ def test_authorities_that_the_host_trusts_are_not_the_sites(run, pair, tmp_path,
     assert "would refuse the certificate" in result["msg"]
 
 
-def test_what_has_expired_is_refused(run, pair, tmp_path):
-    authority, key = (tmp_path / f"own/ca.{one}" for one in ("pem", "key"))
-    signer = serialization.load_pem_private_key(key.read_bytes(), None)
+def signed(tmp_path, key=None, days=1, names=()):
+    """A certificate of "old" by the own authority, and its key, as text."""
+    authority, signer = (tmp_path / f"own/ca.{one}" for one in ("pem", "key"))
+    signer = serialization.load_pem_private_key(signer.read_bytes(), None)
+    key = key or signer
     issuer = x509.load_pem_x509_certificate(authority.read_bytes()).subject
     own = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "old")])
-    day = datetime(2020, 1, 1, tzinfo=timezone.utc)
-    made = x509.CertificateBuilder(issuer, own, signer.public_key(), 1, day, day + timedelta(days=1)).sign(signer, hashes.SHA256())
-    text = made.public_bytes(serialization.Encoding.PEM).decode()
-    result = run(front_certificate, names=["old"], certificate=text, key=str(key), authority=str(authority))
-    assert "certificate has expired" in result["msg"]
+    begin = datetime.now(timezone.utc) - timedelta(days=9)
+    made = x509.CertificateBuilder(issuer, own, key.public_key(), x509.random_serial_number(), begin, begin + timedelta(days=days))
+    if names:
+        made = made.add_extension(x509.SubjectAlternativeName(list(names)), critical=False)
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return {"certificate": made.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode(), "key": private.decode()}
+
+
+ADDRESS = x509.IPAddress(ipaddress.ip_address("192.0.2.10"))
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "said"),
+    [
+        (["old"], {"days": 30}, ""),
+        (["old"], {"days": 1}, "certificate has expired"),
+        (["old"], {"days": 30, "names": [ADDRESS]}, "the certificate lacks the name old"),
+        (["192.0.2.10"], {"days": 30, "names": [ADDRESS]}, ""),
+        (["old"], {"days": 30, "key": "weak"}, "too weak"),
+    ],
+)
+def test_more_that_clients_would_refuse(run, pair, tmp_path, names, given, said):
+    if given.get("key"):
+        given = {**given, "key": rsa.generate_private_key(65537, 1024)}
+    result = run(front_certificate, names=names, authority=str(tmp_path / "own/ca.pem"), **signed(tmp_path, **given))
+    assert (said in result["msg"]) if said else "msg" not in result

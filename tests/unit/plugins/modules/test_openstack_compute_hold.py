@@ -180,7 +180,9 @@ def test_stopped_servers_keep_their_devices(hold, cloud):
     def present(*devices):
         return [server["id"] for server in hold(servers="present", devices=list(devices))["servers"]]
 
-    assert (present("0000:01:00.0"), present()) == (["i1"], ["i1", "i2", "i3"])
+    cloud.run(4, gpu="MIG-7")
+    assert (present("0000:01:00.0"), present()) == (["i1"], ["i1", "i2", "i3", "i4"])
+    assert (present("mig-7", "0000:02:00.0"), present("MIG-8")) == (["i2", "i4"], [])
 
 
 def test_it_waits_for_servers(hold, cloud):
@@ -259,12 +261,22 @@ def test_marks_do_not_touch_each_other(hold, cloud):
     assert cloud.services[0]["status"] == "enabled"
 
 
-def test_the_mark_of_a_hold_is_whole_behind_a_long_reason(hold, cloud):
-    hold(mark="drained", reason="x" * 300)
-    hold()
+@pytest.mark.parametrize("length", [200, 225, 233, 234, 240, 255, 300])
+@pytest.mark.parametrize("first", ["held", "drained"])
+def test_a_long_reason_takes_no_mark_away(hold, cloud, first, length):
+    long = "x" * length
+    steps = [lambda: hold(), lambda: drain(hold, reason=long)]
+    for step in steps if first == "held" else steps[::-1]:
+        assert step()["held"]
     said = cloud.services[0]["disabled_reason"]
-    assert len(said) == 255 and said.endswith(f"x + {REASON}")
+    assert len(said) <= 255 and REASON in said and "drained: xxx" in said
     assert hold("released")["changed"] and cloud.services[0]["disabled_reason"].startswith("drained: xxx")
+    assert drain(hold, "released")["changed"] and cloud.services[0]["status"] == "enabled"
+
+
+@pytest.mark.parametrize("reason", ["swap + gpu_hold: see the ticket", "new + drained: twice"])
+def test_a_reason_that_would_be_two_marks_is_refused(hold, cloud, reason):
+    assert "would be read as two" in drain(hold, reason=reason)["msg"] and cloud.changes == []
 
 
 @pytest.mark.parametrize(

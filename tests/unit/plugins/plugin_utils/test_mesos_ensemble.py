@@ -53,11 +53,18 @@ def test_members_that_would_be_two_clusters(kind, present, planned):
     assert "Put the former hosts back" in said
 
 
-def test_a_host_that_can_not_be_read_is_no_host_without_members():
-    unread = {"item": "m4", "failed": True, "stderr": "sed: can't read /etc/zookeeper/deephdc/zoo.cfg: Permission denied"}
-    (said,) = ensemble_errors([unread], {"zookeeper": THREE, "masters": THREE})
-    assert said.startswith("m4 does not say which members ZooKeeper and the masters have (sed: can't read")
-    assert ensemble_errors([{**unread, "unreachable": True}], {"zookeeper": THREE, "masters": THREE}) == []
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        ({"failed": True, "stderr": "the login is not root"}, "the login is not root"),
+        ({"failed": True, "msg": "No python"}, "No python"),
+        ({"stdout_lines": ["zookeeper", "masters 10.0.0.1"]}, "it is empty"),
+    ],
+)
+def test_a_host_that_can_not_be_read_is_no_host_without_members(result, why):
+    (said,) = ensemble_errors([{"item": "m4", **result}], {"zookeeper": THREE, "masters": THREE})
+    assert said.startswith(f"m4 does not say which members ZooKeeper and the masters have ({why}): log in as root")
+    assert ensemble_errors([{"item": "m4", "failed": True, "unreachable": True}], {"zookeeper": THREE, "masters": THREE}) == []
 
 
 def test_something_else():

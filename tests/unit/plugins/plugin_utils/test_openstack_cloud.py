@@ -22,6 +22,7 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack im
     messaging,
     objects,
 )
+from ansible_collections.deephdc.accelerators.plugins.plugin_utils._openstack import plan as openstack_plan
 
 PEM = {"openstack_control_plane_certificate": "-----BEGIN CERTIFICATE-----", "openstack_control_plane_key": "-----BEGIN PRIVATE KEY-----"}
 GROUPS = {"openstack_controllers": ["ctl"], "openstack_lxd_hosts": ["gpu1"]}
@@ -88,6 +89,7 @@ def test_an_allotment_gives_only_its_own_devices() -> None:
 def test_a_compute_host_that_the_inventory_lacks_is_refused_and_its_record_kept() -> None:
     recorded = manager.plan(site())["record"]
     variables = {"ctl": hostvars()["ctl"], "gpu2": hostvars(gpu(1))["gpu1"]}
+    variables["gpu2"]["ansible_facts"].update(hostname="gpu2", nodename="gpu2.site", fqdn="gpu2.site")
     planned = manager.plan(site(variables, {**GROUPS, "openstack_lxd_hosts": ["gpu2"]}), recorded)
     (said,) = planned["errors"]
     assert said.startswith("gpu1 is a compute host of the cloud, but it is not in openstack_lxd_hosts") and planned["record"] == ""
@@ -102,6 +104,23 @@ def test_devices_that_leave_are_those_that_another_manager_gets() -> None:
     assert manager.plan(site(variables), recorded)["leaving"] == [{"host": "gpu1", "name": "gpu1.site", "devices": ["0000:01:00.0"]}]
     lost = hostvars(gpu(1))
     assert manager.plan(site(lost), recorded)["leaving"] == [], "a lost device does not leave"
+
+
+def test_a_host_with_another_name_in_the_inventory_is_the_same_host() -> None:
+    recorded = manager.plan(site())["record"]
+    variables = {"ctl": hostvars()["ctl"], "gpu2": hostvars(gpu(1))["gpu1"]}
+    planned = manager.plan(site(variables, {**GROUPS, "openstack_lxd_hosts": ["gpu2"]}), recorded)
+    assert (
+        planned["errors"] == [] and "gpu2" in planned["record"] and "gpu1" not in manager.PROMISES.read(planned["record"], "ctl")["nodes"]
+    )
+
+
+def test_instances_of_mig_leave_one_by_one() -> None:
+    def device(*names: str) -> dict[str, t.Any]:
+        return {"pci_address": "0000:01:00.0", "mig": {"devices": [{"uuid": name} for name in names]}}
+
+    kept = openstack_plan.Compute("gpu1", "gpu1", [device("MIG-1")])
+    assert openstack_plan.leaving(kept, [device("MIG-1", "MIG-2", "MIG-3")], [device("MIG-1", "MIG-2")]) == ["MIG-2"]
 
 
 def without(name: str) -> dict[str, t.Any]:
