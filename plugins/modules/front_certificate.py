@@ -140,9 +140,9 @@ class Pair:
         return "does match" in out and (check == "-checkip" or self._has_dns_names())
 
     def _has_dns_names(self) -> bool:
-        """Whether clients compare a host's name with the alternative names, or with the subject where there are none at all.
+        """Whether a client finds a host's name in the certificate.
 
-        openssl takes the subject also where all alternative names are addresses. Clients don't.
+        It takes the subject only without alternative names. openssl takes it also where all of these are addresses.
         """
         names = self.openssl("x509", "-in", self.certificate, "-noout", "-ext", "subjectAltName")
         return "DNS:" in names or "Alternative Name" not in names

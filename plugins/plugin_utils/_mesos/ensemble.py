@@ -21,7 +21,9 @@ KINDS = {
 
 
 def ensemble_errors(results: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Mapping[str, t.Sequence[str]]) -> list[str]:
-    """Return a sentence for each kind of members that the inventory would change, and for each host that can't be read.
+    """Return a sentence for each kind of members that the inventory would change.
+
+    One more comes for each host that can't be read.
 
     One member of three or five may be another machine, and hosts may have other addresses: most of them are members already, and keep
     what they know.

@@ -54,13 +54,13 @@ def compute(host: str, name: str, found: list[dict[str, t.Any]], promised: list[
 
 
 def renamed(recorded: t.Mapping[str, t.Any], compute: t.Mapping[str, str]) -> dict[str, list[dict[str, t.Any]]]:
-    """Return the recorded devices by the present names of their hosts in the inventory.
+    """Return the recorded devices by the present inventory names of their hosts.
 
     :param recorded: what Promises.read() gives. compute: of each compute host its name in Nova.
     """
     nodes, names = recorded["nodes"], recorded.get("names") or {}
     now = {name: host for host, name in compute.items() if host not in nodes}
-    return {host if host in compute else now.get(names.get(host), host): devices for host, devices in nodes.items()}
+    return {host if host in compute else now.get(str(names.get(host)), host): devices for host, devices in nodes.items()}
 
 
 def left_out(recorded: t.Iterable[str], compute: t.Container[str]) -> list[Finding]:
@@ -83,16 +83,19 @@ def left_out(recorded: t.Iterable[str], compute: t.Container[str]) -> list[Findi
 
 
 def leaving(one: Compute, promised: t.Iterable[t.Mapping[str, t.Any]], found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """PCI addresses, and UUIDs of MIG instances, that were offered, are there, and are offered no more.
+    """Devices that were offered, are there, and are offered no more.
 
-    The site gives them to another manager.
+    The site gives them to another manager. They are named by _ids().
     """
     there = _ids(found) | {str(device["pci_address"]) for device in found}
     return sorted(_ids(promised) & there - _ids(one.devices))
 
 
 def _ids(devices: t.Iterable[t.Mapping[str, t.Any]]) -> set[str]:
-    """Return what providers of Placement are called by: the PCI address of a whole device, UUIDs of the MIG instances of another one."""
+    """Return what providers of Placement are called by.
+
+    It is the PCI address of a whole device, and the UUID of each MIG instance of a divided one.
+    """
     found: set[str] = set()
     for device in devices:
         instances = (device.get("mig") or {}).get("devices") or []
@@ -106,7 +109,10 @@ def offered(device_list: list[dict[str, t.Any]]) -> dict[str, int]:
 
 
 def floating_addresses(cloud: t.Mapping[str, t.Any]) -> int:
-    """How many floating addresses a project may have: not more than the inventory has, nor than Neutron's own 50."""
+    """How many floating addresses a project may have.
+
+    It is what the inventory has, and not more than Neutron's own 50.
+    """
     there = 0
     for network in (one for one in cloud["networks"] if one.get("external")):
         try:

@@ -48,7 +48,9 @@ def errors(cloud: Cloud) -> list[Finding]:
 
 
 def new_errors(cloud: Cloud) -> list[Finding]:
-    """Return what a new cloud can't be made of: names that the inventory lacks, and addresses that Neutron would refuse.
+    """Return what a new cloud can't be made of.
+
+    These are names that the inventory lacks, and addresses that Neutron would refuse.
 
     Where there is a cloud already, it may have these names from a former inventory or by hand, and nothing reads the addresses of its
     networks again.
@@ -101,7 +103,7 @@ def _unknown(begin: str, named: t.Iterable[t.Any], known: t.Iterable[t.Any], whe
 
 
 def _address_errors(network: t.Mapping[str, t.Any]) -> list[Finding]:
-    """Return what is wrong with the addresses of a network, whose subnet has version 4 of IP."""
+    """Return what is wrong with the addresses of a network of IPv4."""
     where = f"{PREFIX}networks: {network['name']} has"
     if ":" in str(network["cidr"]):
         return [wrong(f"{where} {shown(network['cidr'])} as cidr", "write a network of IPv4, such as 10.10.1.0/24")]
