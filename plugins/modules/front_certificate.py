@@ -161,10 +161,11 @@ class Pair:
             if code != 0:
                 said = re.findall(r"lookup: *(.+)", out + err) or [" ".join((err or out).split())[:300]]
                 wanted = f" as that of {check[1]}" if check[0] == "-verify_ip" else ""
-                raise Refused(
-                    f"clients that trust the site's authority would refuse the certificate{wanted}: {said[0]}. "
-                    "Give one that this authority signed, or correct the authority. Nothing was written"
-                )
+                remedy = "Give one that is good for it, by the same authority"
+                if re.search("issuer|self.signed", said[0]):
+                    remedy = "Give one that this authority signed, or correct the authority"
+                refused = f"clients that trust the site's authority would refuse the certificate{wanted}"
+                raise Refused(f"{refused}: {said[0]}. {remedy}. Nothing was written")
 
     def fits(self) -> bool:
         of_certificate = self.openssl("x509", "-in", self.certificate, "-noout", "-pubkey")
@@ -190,7 +191,7 @@ def issue(module: AnsibleModule, directory: str, names: list[str]) -> None:
         make(
             module,
             [*new, "-days", str(LEAF_DAYS), "-subj", f"/CN={names[0][:64]}", "-CA", path["ca.pem"], "-CAkey", path["ca.key"]]
-            + ["-addext", "subjectAltName=" + ",".join("DNS:" + name for name in names)]
+            + ["-addext", "subjectAltName=" + ",".join(("IP:" if is_address(name) else "DNS:") + name for name in names)]
             + ["-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth"]
             + ["-addext", "keyUsage=critical,digitalSignature"],
             {"-keyout": path["front.key"], "-out": path["front.pem"]},
@@ -278,6 +279,8 @@ def main() -> None:
     try:
         if not given["names"] and (given["own_ca_directory"] or not given["addresses"]):
             raise Refused("names is empty: give the names of the server, or with an authority its addresses")
+        if given["addresses"] and not given["authority"]:
+            raise Refused("addresses are checked with an authority alone: give it, too")
         if not module.get_bin_path("openssl"):
             raise Refused(NO_OPENSSL)
         if given["own_ca_directory"]:

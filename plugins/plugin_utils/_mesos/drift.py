@@ -18,6 +18,8 @@ from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import
 RESULT = re.compile(r"__((?:mesos|zookeeper|marathon|chronos|site_check)_\w*)")
 # The role mesos_cluster works by delegation: its results concern the cluster.
 CLUSTER = "mesos_cluster_"
+# But this one: it is each host's, and does not fail while hosts are only compared.
+CERTIFICATE = "mesos_cluster_pair"
 # What a run would write otherwise only because its plan lacks agents that did not answer.
 BY_ABSENCE = (manager.PROMISES.path,)
 
@@ -61,7 +63,7 @@ def differences(results: t.Mapping[str, Object], first: str, is_whole: bool) -> 
             name = RESULT.fullmatch(variable)
             if not name or not isinstance(result, t.Mapping):
                 continue
-            where = first if name.group(1).startswith(CLUSTER) else host
+            where = first if name.group(1).startswith(CLUSTER) and name.group(1) != CERTIFICATE else host
             for single in result["results"] if isinstance(result.get("results"), (list, tuple)) else [result]:
                 unique += [one for one in difference(where, name.group(1), single, is_whole) if one not in unique]
     return unique
@@ -69,7 +71,7 @@ def differences(results: t.Mapping[str, Object], first: str, is_whole: bool) -> 
 
 def difference(host: str, part: str, result: Object, is_whole: bool = True) -> list[Difference]:
     """What one result says; nothing where all is as it is to be."""
-    if result.get("unreachable") or result.get("failed"):
+    if result.get("unreachable") or result.get("failed") or (part == CERTIFICATE and result.get("msg")):
         return [entry(host, "not_compared", part, [], [" ".join(str(result.get("msg") or "no reason given").split())])]
     if result.get("skipped") or not result.get("changed"):
         return []

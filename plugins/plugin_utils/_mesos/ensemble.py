@@ -41,8 +41,9 @@ def ensemble_errors(results: t.Sequence[t.Mapping[str, t.Any]], wanted: t.Mappin
         if failed or any(len(line) == 1 for line in lines):
             why = " ".join(str(result.get("stderr") or result.get("msg") or "no answer").split())[-200:] if failed else "it is empty"
             found.append(
-                f"{result['item']} does not say which members ZooKeeper and the masters have ({why}): log in as root, and copy a damaged "
-                "/etc/mesos/cluster.json or /etc/zookeeper/deephdc/zoo.cfg from another one of them. Nothing was changed."
+                f"{result['item']} does not say which members ZooKeeper and the masters have ({why}): log in as root, and write a damaged "
+                "/etc/mesos/cluster.json as on another member, or with the address of the only one; "
+                "in /etc/zookeeper/deephdc/zoo.cfg clientPortAddress is the host's own. Nothing was changed."
             )
             continue
         for kind, *members in lines:

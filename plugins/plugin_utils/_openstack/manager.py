@@ -54,9 +54,8 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
     names = {part: inventory.name_of(site, host) for part, host in parts.items()}
     addresses = {part: inventory.address_of(facts[host]) for part, host in parts.items()}
     named = {host: inventory.hostname_of(facts[host]) for host in compute}
-    before = openstack_plan.renamed(PROMISES.read(recorded, parts["controller"]), named)
+    before, errors = openstack_plan.present(PROMISES.read(recorded, parts["controller"]), named)
     accepted = set(openstack_settings.listed(cloud["accept_hardware"]))
-    errors = openstack_plan.left_out(before, compute)
     computes: list[openstack_plan.Compute] = []
     lost: list[Finding] = []
     leaving: dict[str, list[str]] = {}
@@ -72,7 +71,7 @@ def plan(site: Site, recorded: str = "", present: t.Mapping[str, t.Any] | None =
             continue
         computes.append(one)
         lost += gone
-        leaving[host] = openstack_plan.leaving(one, before.get(host, []), accelerators)
+        leaving[host] = openstack_plan.leaving(before.get(host, []), promised)
     errors += inventory.name_errors({one.host: one.name for one in computes})
     if errors:
         return openstack_plan.nothing(errors)

@@ -86,10 +86,12 @@ def unfit(hosts: Names, hostvars: t.Any, result: str, recorded: str, controller:
 def record_without(recorded: str, hosts: Names, controller: str) -> str:
     """The record of promises without some hosts; empty where there is no record.
 
+    :param hosts: their names in the inventory and in Nova, as a host may have another name in the inventory now.
     :raises ValueError: it is damaged.
     """
     if not recorded:
         return ""
     before = manager.PROMISES.read(recorded, controller)
-    kept = {host: devices for host, devices in before.pop("nodes").items() if host not in hosts}
-    return manager.PROMISES.text(kept, **before)
+    names = dict(before.pop("names", None) or {})
+    kept = {host: devices for host, devices in before.pop("nodes").items() if host not in hosts and names.get(host) not in hosts}
+    return manager.PROMISES.text(kept, **before, names={host: name for host, name in names.items() if host in kept})

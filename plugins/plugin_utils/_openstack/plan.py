@@ -53,42 +53,48 @@ def compute(host: str, name: str, found: list[dict[str, t.Any]], promised: list[
     return Compute(host, name, devices), lost
 
 
-def renamed(recorded: t.Mapping[str, t.Any], compute: t.Mapping[str, str]) -> dict[str, list[dict[str, t.Any]]]:
-    """Return the recorded devices by the present inventory names of their hosts.
+def present(recorded: t.Mapping[str, t.Any], compute: t.Mapping[str, str]) -> tuple[dict[str, list[dict[str, t.Any]]], list[Finding]]:
+    """Return the recorded devices of each compute host, and recorded hosts that the inventory lacks.
+
+    The name in Nova says which host it is; in the inventory it may have another name now.
 
     :param recorded: what Promises.read() gives. compute: of each compute host its name in Nova.
     """
-    nodes, names = recorded["nodes"], recorded.get("names") or {}
-    now = {name: host for host, name in compute.items() if host not in nodes}
-    return {host if host in compute else now.get(str(names.get(host)), host): devices for host, devices in nodes.items()}
+    names = {host: str(name) for host, name in dict(recorded.get("names") or {}).items()}
+    now = {name: host for host, name in compute.items()}
+    there: dict[str, list[dict[str, t.Any]]] = {}
+    left_out = []
+    for host, devices in recorded["nodes"].items():
+        if names.get(host) in now:
+            there[now[names[host]]] = devices
+        # A record without names, or a machine with another name of its own.
+        elif host in compute and compute[host] not in names.values():
+            there[host] = devices
+        else:
+            left_out.append(_left_out(host))
+    return there, left_out
 
 
-def left_out(recorded: t.Iterable[str], compute: t.Container[str]) -> list[Finding]:
-    """Hosts that offered GPUs at the last run, and that the inventory lacks."""
+def _left_out(host: str) -> Finding:
     remedy = (
         f"put it into {COMPUTE} again, or give a host that has another name in the inventory its former one; to take it away, run the "
         "playbook openstack_remove_compute first"
     )
-    return [
-        Finding(
-            "inventory",
-            f"{host} is a compute host of the cloud, but it is not in {COMPUTE}: its servers would go on and new ones come, and a GPU "
-            f"that it loses would not be seen: {remedy}.",
-            host,
-            remedy=remedy,
-        )
-        for host in recorded
-        if host not in compute
-    ]
+    what = (
+        f"{host} is a compute host of the cloud, but it is not in {COMPUTE}: its servers would go on and new ones come, and a GPU that it "
+        "loses would not be seen"
+    )
+    return Finding("inventory", f"{what}: {remedy}.", host, remedy=remedy)
 
 
-def leaving(one: Compute, promised: t.Iterable[t.Mapping[str, t.Any]], found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
-    """Devices that were offered, are there, and are offered no more.
+def leaving(promised: t.Iterable[t.Mapping[str, t.Any]], owned: t.Iterable[t.Mapping[str, t.Any]]) -> list[str]:
+    """Name the devices that were offered, and that the site gives to another manager.
 
-    The site gives them to another manager. They are named by _ids().
+    They count also while they can't be read: a server may have them.
+
+    :param owned: those of the promised devices that are still given to OpenStack.
     """
-    there = _ids(found) | {str(device["pci_address"]) for device in found}
-    return sorted(_ids(promised) & there - _ids(one.devices))
+    return sorted(_ids(promised) - _ids(owned))
 
 
 def _ids(devices: t.Iterable[t.Mapping[str, t.Any]]) -> set[str]:

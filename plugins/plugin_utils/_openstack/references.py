@@ -91,13 +91,14 @@ def _unknown(begin: str, named: t.Iterable[t.Any], known: t.Iterable[t.Any], whe
 
     :param where: the variable in which it may be added; empty where it can't.
     """
-    there = {str(one).lower(): str(one) for one in known}
+    there = [str(one) for one in known]
+    lower = {one.lower(): one for one in there}
     found = []
     for name in (str(one) for one in named):
-        if name not in there.values():
-            near = difflib.get_close_matches(name.lower(), there, n=1)
-            remedy = f"did you mean {there[near[0]]}? Correct it" if near else "correct it"
-            remedy += f", or add it to {where}" if where else f"; there are {', '.join(there.values())}"
+        if name not in there:
+            near = difflib.get_close_matches(name.lower(), lower, n=1)
+            remedy = f"did you mean {lower[near[0]]}? Correct it" if near else "correct it"
+            remedy += f", or add it to {where}" if where else f"; there are {', '.join(there)}"
             found.append(wrong(f"{begin} {shown(name)}, which is not there", remedy))
     return found
 

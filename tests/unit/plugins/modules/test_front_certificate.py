@@ -99,9 +99,15 @@ def test_an_absent_file_is_told(run, pair):
         (NAMES, [], "own", ""),
         (["other.site.test"], [], "own", "the certificate lacks the name other.site.test. Nothing was written"),
         (["192.0.2.10"], [], "own", "the certificate lacks the name 192.0.2.10"),
-        ([], ["192.0.2.10"], "own", "would refuse the certificate as that of 192.0.2.10: IP address mismatch. Give one that"),
+        (
+            [],
+            ["192.0.2.10"],
+            "own",
+            "would refuse the certificate as that of 192.0.2.10: IP address mismatch. Give one that is good for it, by the same",
+        ),
         ([], [], "own", "names is empty"),
         (NAMES, [], "other", "clients that trust the site's authority would refuse the certificate"),
+        (NAMES, [], "other", "Give one that this authority signed, or correct the authority. Nothing was written"),
         (NAMES, [], "nowhere", "this host has no file of authorities"),
     ],
 )
@@ -109,6 +115,16 @@ def test_what_clients_would_refuse_is_refused(run, pair, tmp_path, names, addres
     run(front_certificate, own_ca_directory=str(tmp_path / "other"), names=NAMES)
     result = run(front_certificate, names=names, addresses=addresses, authority=str(tmp_path / authority / "ca.pem"), **pair)
     assert (said in result["msg"]) if said else result["missing"] == []
+
+
+def test_addresses_are_not_good_unchecked(run, pair):
+    assert "give it, too" in run(front_certificate, names=NAMES, addresses=["192.0.2.10"], **pair)["msg"]
+
+
+def test_the_own_authority_issues_once_for_an_address(own):
+    assert own(names=["192.0.2.7", "front.site.test"])["changed"]
+    again = own(names=["192.0.2.7", "front.site.test"])
+    assert (again["changed"], again["missing"]) == (False, [])
 
 
 def test_an_authority_may_be_given_as_text(run, pair, tmp_path):

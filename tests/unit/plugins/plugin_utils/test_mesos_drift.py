@@ -53,6 +53,13 @@ def test_what_a_run_would_change_is_named_once() -> None:
     assert "-a\n+b" in found["differences"][1]["diff"]
 
 
+def test_a_certificate_that_clients_refuse_is_named_on_its_host() -> None:
+    """Its task does not fail while the hosts are only compared."""
+    (found,) = reported({"m1": {}, "gpu1": {"__mesos_cluster_pair": {"failed": False, "msg": "certificate has expired"}}})["differences"]
+    assert (found["host"], found["kind"], found["why"]) == ("gpu1", "not_compared", ["certificate has expired"])
+    assert reported({"m1": {"__mesos_cluster_pair": {"changed": False, "days_left": 9}}, "gpu1": {}})["summary"] == []
+
+
 def test_a_task_that_failed_is_not_compared() -> None:
     results = {"m1": {"__marathon_written": {"failed": True, "msg": "no\nspace"}}, "gpu1": {}}
     found = reported(results)

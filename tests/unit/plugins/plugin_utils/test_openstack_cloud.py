@@ -101,26 +101,37 @@ def test_devices_that_leave_are_those_that_another_manager_gets() -> None:
     assert manager.plan(site(), recorded)["leaving"] == []
     variables = hostvars(gpu(1), gpu(2))
     variables["gpu1"]["accelerator_allotment"] = {"openstack": {"devices": ["0000:02:00.0"]}, "slurm": {"devices": ["0000:01:00.0"]}}
-    assert manager.plan(site(variables), recorded)["leaving"] == [{"host": "gpu1", "name": "gpu1.site", "devices": ["0000:01:00.0"]}]
+    leaving = [{"host": "gpu1", "name": "gpu1.site", "devices": ["0000:01:00.0"]}]
+    assert manager.plan(site(variables), recorded)["leaving"] == leaving
+    variables["gpu1"]["ansible_facts"]["accelerators"] = [gpu(2)]
+    assert manager.plan(site(variables), recorded)["leaving"] == leaving, "it can't be read now, and a server may have it"
     lost = hostvars(gpu(1))
     assert manager.plan(site(lost), recorded)["leaving"] == [], "a lost device does not leave"
 
 
-def test_a_host_with_another_name_in_the_inventory_is_the_same_host() -> None:
-    recorded = manager.plan(site())["record"]
-    variables = {"ctl": hostvars()["ctl"], "gpu2": hostvars(gpu(1))["gpu1"]}
-    planned = manager.plan(site(variables, {**GROUPS, "openstack_lxd_hosts": ["gpu2"]}), recorded)
-    assert (
-        planned["errors"] == [] and "gpu2" in planned["record"] and "gpu1" not in manager.PROMISES.read(planned["record"], "ctl")["nodes"]
-    )
+def test_the_name_in_nova_says_which_host_it_is() -> None:
+    recorded = {"nodes": {"gpu1": ["first"], "gpu2": ["second"]}, "names": {"gpu1": "one.site", "gpu2": "two.site"}}
+    cases: list[tuple[dict[str, str], dict[str, list[str]], list[str]]] = [
+        ({"gpu1": "one.site", "gpu2": "two.site"}, {"gpu1": ["first"], "gpu2": ["second"]}, []),
+        ({"gpu1": "two.site", "gpu2": "one.site"}, {"gpu1": ["second"], "gpu2": ["first"]}, []),
+        ({"lxd1": "one.site", "gpu2": "two.site"}, {"lxd1": ["first"], "gpu2": ["second"]}, []),
+        ({"gpu1": "new.site", "lxd1": "one.site", "gpu2": "two.site"}, {"lxd1": ["first"], "gpu2": ["second"]}, []),
+        ({"gpu1": "other.site", "gpu2": "two.site"}, {"gpu1": ["first"], "gpu2": ["second"]}, []),
+        ({"gpu1": "two.site"}, {"gpu1": ["second"]}, ["gpu1"]),
+        ({"gpu1": "one.site"}, {"gpu1": ["first"]}, ["gpu2"]),
+    ]
+    for compute, there, gone in cases:
+        found, errors = openstack_plan.present(recorded, compute)
+        assert (found, [one.host for one in errors]) == (there, gone), compute
+    assert openstack_plan.present({"nodes": {"gpu1": []}}, {"gpu1": "one.site"}) == ({"gpu1": []}, [])
 
 
 def test_instances_of_mig_leave_one_by_one() -> None:
     def device(*names: str) -> dict[str, t.Any]:
         return {"pci_address": "0000:01:00.0", "mig": {"devices": [{"uuid": name} for name in names]}}
 
-    kept = openstack_plan.Compute("gpu1", "gpu1", [device("MIG-1")])
-    assert openstack_plan.leaving(kept, [device("MIG-1", "MIG-2", "MIG-3")], [device("MIG-1", "MIG-2")]) == ["MIG-2"]
+    assert openstack_plan.leaving([device("MIG-1", "MIG-2")], [device("MIG-1")]) == ["MIG-2"]
+    assert openstack_plan.leaving([device("MIG-1", "MIG-2")], []) == ["MIG-1", "MIG-2"]
 
 
 def without(name: str) -> dict[str, t.Any]:
