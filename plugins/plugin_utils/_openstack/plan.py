@@ -54,7 +54,7 @@ def compute(host: str, name: str, found: list[dict[str, t.Any]], promised: list[
 
 
 def present(recorded: t.Mapping[str, t.Any], compute: t.Mapping[str, str]) -> tuple[dict[str, list[dict[str, t.Any]]], list[Finding]]:
-    """Return the recorded devices of each compute host, and recorded hosts that the inventory lacks.
+    """Return the recorded devices of each compute host, and hosts that are left out.
 
     The name in Nova says which host it is; in the inventory it may have another name now.
 
