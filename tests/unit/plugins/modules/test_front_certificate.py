@@ -154,7 +154,7 @@ def test_the_text_of_a_key_comes_to_no_disk(run, pair, tmp_path, monkeypatch):
 
 
 def test_an_intermediate_authority_is_read_from_the_certificates_file(run, tmp_path):
-    root, middle = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    root, middle = (ec.generate_private_key(ec.SECP256R1()) for _number in range(2))
     named = {name: x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("root", "middle")}
     key = middle.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
     day = datetime.now(timezone.utc) - timedelta(hours=1)

@@ -265,7 +265,7 @@ def test_marks_do_not_touch_each_other(hold, cloud):
 @pytest.mark.parametrize("first", ["held", "drained"])
 def test_a_long_reason_takes_no_mark_away(hold, cloud, first, length):
     long = "x" * length
-    steps = [lambda: hold(), lambda: drain(hold, reason=long)]
+    steps = [hold, lambda: drain(hold, reason=long)]
     for step in steps if first == "held" else steps[::-1]:
         assert step()["held"]
     said = cloud.services[0]["disabled_reason"]
