@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("*",)
 ROOT = Path(__file__).resolve().parents[2]
 
 

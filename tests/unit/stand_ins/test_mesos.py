@@ -21,6 +21,8 @@ import pytest
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import master as planned_master
 from ansible_collections.deephdc.accelerators.tests.unit.plugins.plugin_utils import test_mesos_frameworks as frameworks
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("tests/stand_ins/mesos/flags",)
 HERE = Path(__file__).resolve().parents[2] / "stand_ins/mesos"
 MODULES = ("access", "apps", "calls", "cluster", "jobs", "keeper", "options", "resources", "tasks", "web")
 

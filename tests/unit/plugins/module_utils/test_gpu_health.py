@@ -15,6 +15,8 @@ from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import h
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.facts import gather
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model import units
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("tests/data/nvidia_smi", "tests/data/two_compute_instances.json")
 DATA = Path(__file__).resolve().parents[3] / "data/nvidia_smi"
 ADDRESS = "0000:21:00.0"
 # The value of each element that is in a table, bad and good.

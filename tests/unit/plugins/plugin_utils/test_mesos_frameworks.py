@@ -13,6 +13,8 @@ import pytest
 import yaml
 from ansible_collections.deephdc.accelerators.plugins.plugin_utils._mesos import chronos, environment, frameworks, marathon
 
+# What names alone would not show: scripts/narrow.py.
+READS = ("tests/data/mesos",)
 DATA = Path(__file__).resolve().parents[3] / "data/mesos"
 PEM = "-----BEGIN CERTIFICATE-----\nMAAB\n-----END CERTIFICATE-----\n"
 SECRETS = {name: f"{name}-0123456789" for name in ("marathon", "chronos", "zookeeper_marathon", "zookeeper_chronos")}
