@@ -181,7 +181,7 @@ def issue(module: AnsibleModule, directory: str, names: list[str]) -> None:
     old = os.umask(0o077)
     try:
         new = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-sha256"]
-        if not (os.path.exists(path["ca.key"]) and os.path.exists(path["ca.pem"])):
+        if not (is_there(path["ca.key"]) and is_there(path["ca.pem"])):
             make(
                 module,
                 [*new, "-days", str(AUTHORITY_DAYS), "-subj", f"/CN=own authority of {names[0]}"[:68]]
@@ -217,7 +217,7 @@ def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
 
     Empty if the present one is good.
     """
-    if not all(os.path.exists(path) for path in (pair.certificate, pair.key, ca)):
+    if not all(is_there(path) for path in (pair.certificate, pair.key, ca)):
         return "there is none"
     try:
         pair.openssl("verify", "-CAfile", ca, pair.certificate)
@@ -234,6 +234,18 @@ def why(pair: Pair, ca: str, names: list[str], warn_days: int) -> str:
 def is_text(given: str) -> bool:
     """Whether it is PEM text and no path."""
     return given.startswith("-----BEGIN ")
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a file.
+
+    :raises OSError: it can't be looked at.
+    """
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def is_address(name: str) -> bool:
@@ -293,19 +305,19 @@ def main() -> None:
         else:
             pair = Pair(module, on_disk(given["certificate"], files), given["key"])
             for what, path in (("certificate", pair.certificate), ("key", pair.key)):
-                if not is_text(path) and not os.path.isfile(path):
+                if not is_text(path) and not is_there(path):
                     raise Refused(f"this host has no {what} {path}")
             if not pair.fits():
                 raise Refused("certificate and key do not belong together: a server that is reloaded with them would end")
             if given["authority"]:
                 authority = on_disk(given["authority"], files)
-                if not os.path.isfile(authority):
+                if not is_there(authority):
                     raise Refused(f"this host has no file of authorities {authority}")
                 pair.verify(authority, given["addresses"], ["sslserver", *(["sslclient"] if given["client"] else [])])
                 missing = pair.missing(given["names"])
                 if missing:
                     raise Refused(f"the certificate lacks the name {', '.join(missing)}. Nothing was written")
-        if os.path.exists(pair.certificate):
+        if is_there(pair.certificate):
             result["days_left"], result["missing"] = pair.days_left(), pair.missing(given["names"])
             say(module, result, [*given["names"], *given["addresses"]][0], given["warn_days"])
     except Refused as reason:

@@ -117,6 +117,17 @@ def test_what_clients_would_refuse_is_refused(run, pair, tmp_path, names, addres
     assert (said in result["msg"]) if said else result["missing"] == []
 
 
+def test_what_can_not_be_looked_at_is_not_absent(run, pair, own, tmp_path):
+    """Else a role would go on without an authority, and a new one would come in the place of that."""
+    (tmp_path / "loop").symlink_to("loop")
+    for given in ({"authority": str(tmp_path / "loop")}, {"key": str(tmp_path / "loop")}):
+        assert run(front_certificate, names=NAMES, **{**pair, **given})["msg"].endswith(": Too many levels of symbolic links")
+    for name in ("ca.pem", "ca.key"):
+        (tmp_path / "own" / name).unlink()
+        (tmp_path / "own" / name).symlink_to(name)
+        assert own(names=["new.site.test"])["msg"].endswith(": Too many levels of symbolic links")
+
+
 def test_addresses_are_not_good_unchecked(run, pair):
     assert "give it, too" in run(front_certificate, names=NAMES, addresses=["192.0.2.10"], **pair)["msg"]
 
