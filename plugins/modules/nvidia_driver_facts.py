@@ -104,6 +104,11 @@ ansible_facts:
         nvswitches:
           description: Number of NVSwitch bridges, which need the fabric manager.
           type: int
+        nvlink_managers:
+          description:
+            - Number of InfiniBand functions that manage NVLink switches, as on HGX B200. They need the fabric manager and NVLink's subnet
+              manager. V(null) if the data of one can't be read.
+          type: int
         run_file:
           description: Whether a driver was installed by NVIDIA's .run file.
           type: bool
@@ -115,17 +120,14 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import read_text
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host import apt_source, dpkg
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import choice as nvidia_driver_choice
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import fabric
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 # Packages that came with the role.
 RECORD = "/var/lib/deephdc/nvidia_driver_packages"
-# PCI class of NVSwitch bridges.
-BRIDGE_CLASS = "0x0680"
-VENDOR = f"0x{NVIDIA.pci_id}"
 
 
 def kernel_key(release: str) -> list[tuple[int, str]]:
@@ -203,11 +205,6 @@ def key_enrolled(module: AnsibleModule) -> bool:
     return "already enrolled" in module.run_command(["mokutil", "--test-key", "/var/lib/dkms/mok.pub"])[1]
 
 
-def nvswitches() -> int:
-    devices = glob.glob("/sys/bus/pci/devices/*")
-    return sum(read_text(f"{path}/vendor") == VENDOR and (read_text(f"{path}/class") or "").startswith(BRIDGE_CLASS) for path in devices)
-
-
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -218,6 +215,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
+    try:
+        managers = fabric.managers()
+    except OSError:
+        managers = None  # the plan refuses that where it matters
     source = module.params["source"]
     names = nvidia_driver_choice.package_names(source)
     running = os.uname().release
@@ -240,7 +241,8 @@ def main() -> None:
         "key_enrolled": key_enrolled(module),
         "nouveau": any(os.path.isdir(f"/sys/module/{name}") for name in ("nouveau", "nova_core")),
         "loaded": read_text("/sys/module/nvidia/version") or "",
-        "nvswitches": nvswitches(),
+        "nvswitches": fabric.bridges(),
+        "nvlink_managers": managers,
         "run_file": any(os.path.lexists(path) for path in ("/usr/bin/nvidia-installer", "/usr/bin/nvidia-uninstall")),
     }
     module.exit_json(changed=False, ansible_facts={"nvidia_driver": facts})

@@ -120,13 +120,12 @@ import re
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import facts as gpu_facts
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import nvidia
+from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu import kernel_log, nvidia
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.bounded_command import TimeBudget, run_bounded
-from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import list_directory, read_text, under
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host.durable_file import replace as replace_file
 from ansible_collections.deephdc.accelerators.plugins.module_utils._model.errors import Refused
-from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import fabric, mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._passthrough import iommu
 
 # Written before a change and removed after the CDI specification was regenerated, so that the next run completes a run that was killed.
@@ -134,9 +133,6 @@ NOTE = "/var/lib/deephdc/nvidia_mig_changed"
 
 # Seconds that one question or order may take; a driver that hangs would hold the run for ever. A reset takes some ten.
 PATIENCE = 120
-
-NVSWITCH_CLASS = "0x0680"
-VENDOR = f"0x{NVIDIA.pci_id}"
 
 
 class InUse(Refused):
@@ -195,12 +191,6 @@ def users(smi: Smi, root: str, address: str, bus_id: str, opened: list[iommu.Ope
     return found + [user for user in iommu.users(root, address, opened) if not user.startswith(nvidia.SERVANTS)]
 
 
-def has_nvswitch(root: str) -> bool:
-    devices = under(root, "/sys/bus/pci/devices")
-    found = [os.path.join(devices, name) for name in list_directory(devices)]
-    return any(read_text(f"{path}/vendor") == VENDOR and (read_text(f"{path}/class") or "").startswith(NVSWITCH_CLASS) for path in found)
-
-
 def switch(smi: Smi, mode: mig.Mode, address: str, enabled: bool, may_reset: bool) -> str | None:
     """Turn MIG on or off; why it waits for the next boot, if it does."""
     wanted = "Enabled" if enabled else "Disabled"
@@ -208,22 +198,25 @@ def switch(smi: Smi, mode: mig.Mode, address: str, enabled: bool, may_reset: boo
     now = smi.modes()[address]
     if wanted not in (now.current, now.pending):
         raise Refused(f"nvidia-smi -i {mode.bus_id} -mig {int(enabled)} says: {sentence(said)}")
-    # GPUs that NVSwitch bridges connect can't be reset alone.
+    # GPUs that switches connect can't be reset alone.
     if now.current != wanted and may_reset:
-        said = reset(smi, mode.bus_id)
+        said = reset(smi, mode.bus_id, address)
         now = smi.modes()[address]
     if now.current != wanted:
         return f"MIG is {'on' if enabled else 'off'} from the next boot on; nvidia-smi says: {sentence(said)}"
     return None
 
 
-def reset(smi: Smi, bus_id: str) -> str:
+def reset(smi: Smi, bus_id: str, address: str) -> str:
     """Persistence would keep the GPU from being reset, so it is off for the time."""
     kept = smi.ask("-i", bus_id, "--query-gpu=persistence_mode", "--format=csv,noheader") == "Enabled"
     if kept:
         smi.run("-i", bus_id, "-pm", "0")
     try:
-        return smi.run("-i", bus_id, "--gpu-reset")[1]
+        code, said = smi.run("-i", bus_id, "--gpu-reset")
+        if code == 0:
+            kernel_log.note_reset(address)
+        return said
     finally:
         if kept:
             smi.run("-i", bus_id, "-pm", "1")
@@ -324,7 +317,10 @@ def bring_about(module: AnsibleModule) -> dict:
     pending = []
     changed = any(not mig.waits_for_boot(layouts[address], before[address]) for address in changing)
     if not module.check_mode:
-        may_reset = not has_nvswitch(root)
+        try:
+            may_reset = not fabric.is_there(root)
+        except OSError:
+            may_reset = False  # it is not known what connects the GPUs
         if changed:
             note_change()
         waiting = [apply(smi, names[address], address, layouts[address], before[address], may_reset) for address in changing]

@@ -51,6 +51,10 @@ PERSISTENCE = "nvidia-persistenced"
 # What its apt source is for.
 PURPOSE = "NVIDIA's driver comes from here"
 FABRIC_MANAGER = "nvidia-fabricmanager"
+# Has versions of its own.
+SUBNET_MANAGER = "nvlsm"
+# Types of GPUs that can be on a board with such switches.
+ON_BOARDS = ("b200", "b300")
 
 # What a pin of the branch holds; names of NVIDIA's container toolkit are among them, but none of its versions.
 PINNED = "nvidia-* libnvidia-* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 firmware-nvidia-* xserver-xorg-video-nvidia"
@@ -69,7 +73,7 @@ class Candidate(t.NamedTuple):
 def package_names(source: str) -> list[str]:
     """All packages that facts are needed of."""
     names = [name for family in FAMILIES[source] for name in (*family.kernel.values(), *family.user)]
-    return list(dict.fromkeys([*names, PERSISTENCE, FABRIC_MANAGER]))
+    return list(dict.fromkeys([*names, PERSISTENCE, FABRIC_MANAGER, SUBNET_MANAGER]))
 
 
 def all_names() -> list[str]:
@@ -217,12 +221,29 @@ def _refusal(
         ]
     if any(not _hardware_errors(gpus, candidate) for candidate in asked):
         return []
+    apart = _no_driver_for_both(gpus, asked)
+    if apart:
+        return [f"{who}: {apart}: take one of them out of the host, or give it to virtual machines."]
     newest = asked[0]
     return [
         f"{who}: {error}, but {newest.version} with {newest.modules} kernel modules is the newest that may be installed: "
         "look at nvidia_driver_branch, nvidia_driver_kernel_modules and nvidia_driver_source."
         for error in _hardware_errors(gpus, newest)
     ]
+
+
+def _no_driver_for_both(gpus: t.Sequence[t.Mapping[str, t.Any]], offered: t.Sequence[Candidate]) -> str:
+    """Two GPUs of which each has a driver, but not the same one.
+
+    :returns: a part of a sentence, empty where there are none.
+    """
+    for position, one in enumerate(gpus):
+        for other in gpus[position + 1 :]:
+            drivers = [[driver for driver in offered if not _hardware_errors([gpu], driver)] for gpu in (one, other)]
+            if all(drivers) and not any(driver in drivers[1] for driver in drivers[0]):
+                needs = [f"{_named(gpu)} needs {of[0].version} with {of[0].modules} modules" for gpu, of in zip((one, other), drivers)]
+                return f"no driver serves both of two GPUs, as {' and '.join(needs)}"
+    return ""
 
 
 def _header_plan(who: str, facts: t.Mapping[str, t.Any], image: bool) -> tuple[list[str], list[str], list[str]]:
@@ -250,6 +271,35 @@ def _header_plan(who: str, facts: t.Mapping[str, t.Any], image: bool) -> tuple[l
     if not kernels:
         errors.append(f"{who}: no kernel is installed in this image: install linux-image-amd64 first.")
     return wanted, errors, warnings
+
+
+def fabric_packages(
+    who: str, facts: t.Mapping[str, t.Any], gpus: t.Sequence[t.Mapping[str, t.Any]], source: str, version: str
+) -> tuple[list[str], list[str]]:
+    """What a board with switches needs beside the driver.
+
+    :returns: packages with their versions, errors.
+    """
+    bridges, managers = facts["nvswitches"], facts["nvlink_managers"]
+    if not bridges and managers is None and any(gpu["type"] in ON_BOARDS for gpu in gpus):
+        return [], [
+            f"{who}: it is not known whether NVLink switches connect its GPUs, which would need {SUBNET_MANAGER}: the data (vpd) of an "
+            "InfiniBand function can't be read. `cat /sys/bus/pci/devices/*/vpd >/dev/null` names it: mend its firmware, or take it out."
+        ]
+    if not bridges and not managers:
+        return [], []
+    switches = f"{bridges} NVSwitch bridges" if bridges else f"NVLink switches ({managers} functions manage them)"
+    offered = [known for known in facts["available"].get(FABRIC_MANAGER, ()) if upstream(known) == version]
+    subnet = facts["available"].get(SUBNET_MANAGER, ())
+    missing = "" if offered else f"{FABRIC_MANAGER} {version}"
+    if managers and not subnet:
+        missing = missing or SUBNET_MANAGER
+    if missing:
+        way = "set nvidia_driver_source: repository"
+        if source == "repository":
+            way = "choose a version that has it by nvidia_driver_branch, or put it into nvidia_driver_repository"
+        return [], [f"{who}: {switches} connect its GPUs, which needs {missing}, but the source {source} does not have it: {way}."]
+    return [f"{FABRIC_MANAGER}={offered[0]}", *([f"{SUBNET_MANAGER}={subnet[0]}"] if managers else [])], []
 
 
 def plan(
@@ -280,16 +330,8 @@ def plan(
     errors += reasons
     if not image:
         errors += [f"{who}: {reason}" for reason in mig.choose(settings.get("mig") or (), accelerators)[1]]
-    fabric = []
-    if facts["nvswitches"] and chosen:
-        versions = [version for version in facts["available"].get(FABRIC_MANAGER, ()) if upstream(version) == chosen.version]
-        if versions:
-            fabric = [f"{FABRIC_MANAGER}={versions[0]}"]
-        else:
-            errors.append(
-                f"{who}: its {facts['nvswitches']} NVSwitch bridges need {FABRIC_MANAGER} {chosen.version}, which the source "
-                f"{settings['source']} does not have: set nvidia_driver_source: repository."
-            )
+    fabric, missing = fabric_packages(who, facts, gpus, settings["source"], chosen.version) if chosen else ([], [])
+    errors += missing
     packages = [*chosen.packages, *fabric] if chosen else []
     return {
         "errors": errors,
@@ -300,6 +342,7 @@ def plan(
         "kernel_package": chosen.kernel_package if chosen else "",
         "packages": packages,
         "fabric": bool(fabric),
+        "subnet_manager": bool(fabric) and bool(facts["nvlink_managers"]),
         # Another one is there, so that something can be lost: the new one is built on the side first.
         "fresh": has is None,
         "replaces": has is not None and chosen is not None and (has.version, has.modules) != (chosen.version, chosen.modules),

@@ -1,44 +1,13 @@
-"""The distribution's driver is built beside the tests, which wait for much else.
-
-And GPUs that can be divided into MIG instances.
-"""
+"""The host's kernels, and GPUs that can be divided into MIG instances."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-import tempfile
 from collections.abc import Iterator
-from typing import IO, NamedTuple
 
 import pytest
 from local import ROOT, Cluster
-
-PLAYBOOK = "playbooks/gpu_hosts.yml"
-INVENTORIES = ("hosts.yml", "distribution.yml")
-
-
-class Build(NamedTuple):
-    process: subprocess.Popen[bytes]
-    output: IO[bytes]
-
-    def told(self) -> str:
-        self.output.seek(0)
-        return self.output.read().decode()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def real_driver(cluster: Cluster) -> Iterator[Build | None]:
-    """On Debian 12. Debian 13's driver takes longer, and is only chosen."""
-    if cluster.release != "bookworm":
-        yield None
-        return
-    with tempfile.TemporaryFile() as output:
-        # The tests run playbooks beside it, on gpu1 alone, so one of both must do without the lock of the site.
-        words = ["nice", *cluster.command(PLAYBOOK, ["--limit", "gpu2", "-e", "site_check_lock=false"], INVENTORIES)]
-        with subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=cluster.environment()) as process:
-            yield Build(process, output)
-            process.terminate()
 
 
 class DividingGpus:
@@ -71,3 +40,9 @@ def dividing_gpus(cluster: Cluster) -> Iterator[DividingGpus]:
     cluster.out(
         "gpu1", f"systemctl disable --quiet {unit.rsplit('/', maxsplit=1)[1]} || true; rm -f {unit} {script} /usr/local/bin/nvidia-smi*"
     )
+
+
+@pytest.fixture(scope="module")
+def kernels(cluster: Cluster) -> list[str]:
+    """The older kernel of a series, which the host has, and its newest one."""
+    return cluster.out("gpu1", "cat /root/kernels").split()

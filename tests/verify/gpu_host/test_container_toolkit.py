@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from local import Cluster, changed
 
@@ -33,7 +35,7 @@ def inside(cluster: Cluster, options: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def specification(cluster: Cluster) -> None:
+def specification(cluster: Cluster) -> Iterator[None]:
     """What NVIDIA's unit would generate by NVML on a host with a driver, from the list of simulated devices by the same program."""
     cluster.out(
         "gpu1",
@@ -41,6 +43,8 @@ def specification(cluster: Cluster) -> None:
         " ln -sfn usr/lib rootfs/lib; ln -sfn usr/lib64 rootfs/lib64; echo 'dev, /dev/nvidia0' > devices.csv;"
         f" nvidia-ctk --quiet cdi generate --mode=csv --csv.file=devices.csv --output={SPECIFICATION}",
     )
+    yield
+    cluster.out("gpu1", f"rm -rf /root/rootfs /root/devices.csv {SPECIFICATION}")
 
 
 def test_the_units_that_write_the_specification_are_on(cluster: Cluster):
@@ -67,6 +71,8 @@ def test_a_setting_that_somebody_removed_comes_back_and_containerd_reads_it(clus
     ]
     assert "/bin/false" not in cluster.out("gpu1", "containerd config dump")
     assert cluster.out("gpu1", "systemctl show -P ExecMainPID containerd") != process
+    kept = "/etc/containerd/conf.d/99-nvidia.toml.before-deephdc"
+    assert "/bin/false" in cluster.out("gpu1", f"cat {kept} && rm {kept}")
     assert changed(cluster.playbook(PLAYBOOK, *TOOLKIT)) == []
 
 

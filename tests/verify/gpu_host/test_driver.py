@@ -1,4 +1,4 @@
-"""The driver's life on a host: a second kernel, builds that break, another branch, removal. The cases follow each other."""
+"""The driver's life on a host: a second kernel, builds that break, another branch, removal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 
 import pytest
+from gpu_host_site import PLAYBOOK, driver, told
 from local import Cluster, changed
 
 OWNS = (
@@ -23,42 +25,39 @@ OWNS = (
     "tests/stand_ins/nvidia_repository.py",
 )
 
-PLAYBOOK = "playbooks/gpu_hosts.yml"
 PACKAGE = "nvidia-kernel-open-dkms"
 # What changes the driver alone is not made longer by the role that follows.
 SKIP = ("--skip-tags", "nvidia_container_toolkit")
 
 
+# What the branches of the stand-in repository have; none is a host without the driver.
+VERSIONS = {"570": "570.86.15", "580": "580.65.06", "": ""}
+PACKAGES = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | grep ' installed$' | sort"
+
+
+def have(cluster: Cluster, branch: str) -> None:
+    """Have the driver of a branch for each kernel, or none; that costs nothing where it is so already."""
+    if set(driver(cluster).values()) != {VERSIONS[branch]}:
+        wanted = {"nvidia_driver_branch": branch} if branch else {"nvidia_driver_state": "absent"}
+        cluster.playbook(PLAYBOOK, *SKIP, variables=wanted)
+
+
 @pytest.fixture(scope="module")
-def kernels(cluster: Cluster) -> list[str]:
-    return cluster.out("gpu1", "cat /root/kernels").split()
-
-
-def driver(cluster: Cluster) -> dict[str, str]:
-    """Kernel to the version of the module that it would load."""
-    found = {}
-    for kernel in cluster.out("gpu1", "ls /boot | sed -n 's/^vmlinuz-//p'").split():
-        found[kernel] = cluster.run("gpu1", f"modinfo -k {kernel} -F version nvidia").stdout.strip()
-    return found
+def second_kernel(cluster: Cluster, kernels: list[str]) -> Iterator[None]:
+    """The newest kernel beside the older one, with headers and module; afterwards the host has the older one and its driver alone."""
+    cluster.out("gpu1", f"{PACKAGES} > /root/packages_before")
+    cluster.out("gpu1", f"apt-get install -y -q --no-install-recommends linux-image-{kernels[1]}", timeout=300)
+    assert driver(cluster)[kernels[1]] == ""
+    cluster.playbook(PLAYBOOK)
+    yield
+    have(cluster, "570")
+    more = f"{PACKAGES} | comm -13 /root/packages_before - | cut -d ' ' -f 1"
+    cluster.out("gpu1", f"apt-get purge -y -q $({more}) && rm /root/packages_before", timeout=300)
 
 
 def files(cluster: Cluster) -> str:
     """What the role wrote; without the driver there is none."""
     return cluster.out("gpu1", "find /etc -name 'deephdc-nvidia' -o -name 'deephdc-nvidia.*'")
-
-
-def told(output: str) -> str:
-    """What a run said, without the line breaks of its output."""
-    return " ".join(output.split())
-
-
-def test_module_is_there_for_the_kernel(cluster, kernels):
-    assert driver(cluster) == {kernels[0]: "570.86.15"}
-    assert f"nvidia/570.86.15, {kernels[0]}, x86_64: installed" in cluster.out("gpu1", "dkms status")
-
-
-def test_an_a100_gets_the_open_modules(cluster, kernels):
-    assert cluster.out("gpu1", f"modinfo -k {kernels[0]} -F license nvidia") == "Dual MIT/GPL"
 
 
 def test_nouveau_is_kept_off_in_the_initramfs_too(cluster, kernels):
@@ -74,15 +73,13 @@ def test_apt_holds_the_driver_to_its_version(cluster):
     assert "Candidate: 570.86.15-1" in policy
 
 
-def test_a_second_kernel_gets_headers_and_module(cluster, kernels):
-    cluster.out("gpu1", f"apt-get install -y -q --no-install-recommends linux-image-{kernels[1]}", timeout=300)
-    assert driver(cluster)[kernels[1]] == ""
-    cluster.playbook(PLAYBOOK)
+def test_a_second_kernel_gets_headers_and_module(cluster, kernels, second_kernel):
     assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")
     assert changed(cluster.playbook(PLAYBOOK)) == []
 
 
-def test_a_branch_that_does_not_build_leaves_the_driver_as_it_is(cluster, kernels):
+def test_a_branch_that_does_not_build_leaves_the_driver_as_it_is(cluster, kernels, second_kernel):
+    have(cluster, "570")
     before = cluster.out("gpu1", "dkms status; dpkg -l | grep nvidia; cat /etc/apt/preferences.d/deephdc-nvidia")
     said = told(cluster.playbook(PLAYBOOK, *SKIP, variables={"nvidia_driver_branch": "590"}, succeeds=False))
     assert f"nvidia 590.44.01 does not build for the kernel {kernels[1]}, which the next boot takes" in said
@@ -111,7 +108,8 @@ def test_a_repository_that_would_switch_signatures_off_is_refused(cluster):
     assert "nvidia_container_toolkit_repository of gpu1 is no repository of apt" in said
 
 
-def test_another_branch(cluster, kernels):
+def test_another_branch(cluster, kernels, second_kernel):
+    have(cluster, "570")
     predicted = changed(cluster.playbook(PLAYBOOK, *SKIP, "--check", variables={"nvidia_driver_branch": "580"}))
     assert any("Hold the driver to its version" in task for task in predicted)
     assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")
@@ -122,7 +120,8 @@ def test_another_branch(cluster, kernels):
     assert changed(cluster.playbook(PLAYBOOK, *SKIP, variables={"nvidia_driver_branch": ""})) == []
 
 
-def test_a_module_that_somebody_removed_comes_back(cluster, kernels):
+def test_a_module_that_somebody_removed_comes_back(cluster, kernels, second_kernel):
+    have(cluster, "580")
     cluster.out("gpu1", f"dkms uninstall -m nvidia -v 580.65.06 -k {kernels[0]}")
     assert driver(cluster)[kernels[0]] == ""
     assert changed(cluster.playbook(PLAYBOOK, *SKIP, variables={"nvidia_driver_branch": "580"})) == [
@@ -133,8 +132,7 @@ def test_a_module_that_somebody_removed_comes_back(cluster, kernels):
 
 def taken_away(cluster: Cluster, kernels: list[str]) -> None:
     cluster.playbook(PLAYBOOK, *SKIP, variables={"nvidia_driver_state": "absent"})
-    now = "dpkg-query -W -f '${Package} ${db:Status-Status}\\n' | grep ' installed$' | sort"
-    more = cluster.out("gpu1", f"{now} | diff /root/packages - | sed -n '/^[<>]/p'").splitlines()
+    more = cluster.out("gpu1", f"{PACKAGES} | diff /root/packages - | sed -n '/^[<>]/p'").splitlines()
     # What the test and the other role brought; apt keeps headers of the newest kernels.
     assert [line for line in more if "> linux-" not in line] == ["> nvidia-container-toolkit-base installed"]
     assert driver(cluster) == dict.fromkeys(kernels, "")
@@ -142,12 +140,14 @@ def taken_away(cluster: Cluster, kernels: list[str]) -> None:
     assert files(cluster) == ""
 
 
-def test_without_the_driver_all_is_as_before(cluster, kernels):
+def test_without_the_driver_all_is_as_before(cluster, kernels, second_kernel):
+    have(cluster, "580")
     taken_away(cluster, kernels)
     assert changed(cluster.playbook(PLAYBOOK, *SKIP, variables={"nvidia_driver_state": "absent"})) == []
 
 
-def test_a_first_driver_that_does_not_build_is_taken_away_again(cluster, kernels):
+def test_a_first_driver_that_does_not_build_is_taken_away_again(cluster, kernels, second_kernel):
+    have(cluster, "")
     said = told(cluster.playbook(PLAYBOOK, *SKIP, variables={"nvidia_driver_branch": "600"}, succeeds=False))
     assert f"nvidia 600.10.01 does not build for the kernel {kernels[0]}" in said and "pci_resize_resource" in said
     assert cluster.out("gpu1", "dpkg --audit; dpkg -l | grep '^ii *nvidia-[dkp]' || true") == ""
@@ -171,13 +171,14 @@ def power_cut(cluster: Cluster) -> None:
     cluster.until("gpu1", "rm /root/hold_build && dpkg --audit", PACKAGE)
 
 
-def test_a_driver_whose_installation_was_killed_is_taken_away(cluster, kernels):
+def test_a_driver_whose_installation_was_killed_is_taken_away(cluster, kernels, second_kernel):
+    have(cluster, "")
     power_cut(cluster)
     taken_away(cluster, kernels)
 
 
-def test_an_installation_that_was_killed_is_completed(cluster, kernels):
-    """Which leaves the host as the scenario had it, but for the second kernel."""
+def test_an_installation_that_was_killed_is_completed(cluster, kernels, second_kernel):
+    have(cluster, "")
     power_cut(cluster)
     cluster.playbook(PLAYBOOK)
     assert driver(cluster) == dict.fromkeys(kernels, "570.86.15")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import choice as driver
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import fabric
 
 BOOKWORM = {
     "nvidia-kernel-dkms": ["535.309.01-0+deb12u1", "535.261.03-1"],
@@ -42,12 +43,13 @@ FACTS = {
     "nouveau": False,
     "loaded": "",
     "nvswitches": 0,
+    "nvlink_managers": 0,
     "run_file": False,
 }
 SETTINGS = {"source": "distribution", "branch": "", "modules": "auto", "upgrade": False, "image": False}
 
 
-def gpu(device_id="20b2", kind="gpu", bound=None, vendor="nvidia"):
+def gpu(device_id="20b2", kind="gpu", bound=None, vendor="nvidia", named="x"):
     return {
         "vendor": vendor,
         "kind": kind,
@@ -55,7 +57,7 @@ def gpu(device_id="20b2", kind="gpu", bound=None, vendor="nvidia"):
         "vendor_id": "10de",
         "device_id": device_id,
         "pci_address": "0000:41:00.0",
-        "type": "x",
+        "type": named,
     }
 
 
@@ -122,7 +124,12 @@ def test_version_and_modules_from_the_repository(gpus, settings, version, module
         ([gpu(vendor="amd")], {}, {}, "no NVIDIA GPU was found"),
         (None, {}, {"secure_boot": True}, "mokutil --import"),
         (None, {}, {"run_file": True}, "nvidia-uninstall"),
-        (None, {}, {"nvswitches": 6}, "NVSwitch bridges need nvidia-fabricmanager 535.309.01"),
+        (
+            None,
+            {},
+            {"nvswitches": 6},
+            "6 NVSwitch bridges connect its GPUs, which needs nvidia-fabricmanager 535.309.01, but the source distribution",
+        ),
         (
             None,
             {},
@@ -182,6 +189,42 @@ def test_a_driver_that_apt_does_not_have_any_more_is_kept():
 def test_the_fabric_manager_has_the_version_of_the_driver():
     plan = planned(settings={"source": "repository", "branch": "580"}, available=REPOSITORY, nvswitches=4)
     assert plan["fabric"] and "nvidia-fabricmanager=580.65.06-1" in plan["packages"]
+
+
+def test_two_gpus_that_no_driver_serves_together_are_one_sentence():
+    for branch in ("", "580"):
+        (error,) = planned([gpu("1db4"), gpu("2901")], settings={"source": "repository", "branch": branch}, available=REPOSITORY)["errors"]
+        assert "no driver serves both of two GPUs" in error and "with proprietary modules and" in error and "take one of them out" in error
+
+
+def test_boards_whose_switches_are_no_bridges_need_the_subnet_manager_too():
+    settings = {"source": "repository", "branch": "580"}
+    found = planned(settings=settings, available={**REPOSITORY, "nvlsm": ["2025.06.11-1", "2025.03.1-1"]}, nvlink_managers=4)
+    assert found["fabric"] and found["subnet_manager"]
+    assert {"nvidia-fabricmanager=580.65.06-1", "nvlsm=2025.06.11-1"} <= set(found["packages"])
+    (error,) = planned(settings=settings, available=REPOSITORY, nvlink_managers=4)["errors"]
+    assert (
+        "NVLink switches (4 functions manage them) connect its GPUs, which needs nvlsm, but the source repository does not have it" in error
+    )
+    assert "put it into nvidia_driver_repository" in error and "set nvidia_driver_source: repository" not in error
+
+
+def test_switches_that_can_not_be_looked_for_matter_where_the_board_can_have_them():
+    unknown = {"settings": {"source": "repository", "branch": "580"}, "available": REPOSITORY, "nvlink_managers": None}
+    (error,) = planned([gpu("2901", named="b200")], **unknown)["errors"]
+    assert "it is not known whether NVLink switches connect its GPUs" in error and "/sys/bus/pci/devices/*/vpd" in error
+    assert planned(**unknown)["errors"] == []
+
+
+def test_switches_are_found_by_what_their_functions_say(simulate):
+    root = simulate({"type": "b200"})
+    assert not fabric.is_there(str(root))
+    for number in range(4):
+        name = f"0000:c{number}:00.0"
+        root.write(root.device(name, "vendor"), "0x15b3\n")
+        root.write(root.device(name, "class"), "0x020700\n")
+        root.write(root.device(name, "vpd"), b"\x82\x10\x00ConnectX\x90" + (b"V1 SW_MNG" if number else b"V1 other"))
+    assert (fabric.bridges(str(root)), fabric.managers(str(root)), fabric.is_there(str(root))) == (0, 3, True)
 
 
 def test_only_what_was_not_there_is_remembered():
