@@ -47,7 +47,7 @@ ONE_RELEASE = {
 }
 # Folders whose files build on one another, or leave the cluster other than they found it.
 IN_ORDER = (
-    *("gpu_host", "beside", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera", "mesos_front", "oidc_hostile"),
+    *("beside", "tosca_im", "tosca_kubernetes", "tosca_mesos", "tosca_xopera", "mesos_front", "oidc_hostile"),
     *("slurm_move", "slurm_uninstall", "kubernetes_ha", "kubernetes_minor", "nova_lxd_gpus", "pci_passthrough"),
 )
 

@@ -98,6 +98,25 @@ ExecStart=/usr/bin/nvidia-persistenced --user nvpd
 WantedBy=multi-user.target
 """
 
+FABRIC_MANAGER = """\
+#!/bin/sh
+# As the real one: where functions manage NVLink switches, it starts nvlsm, which reaches them by ib_umad.
+if grep -qs SW_MNG /sys/bus/pci/devices/*/vpd && ! { [ -x /opt/nvidia/nvlsm/sbin/nvlsm ] && [ -e /sys/module/ib_umad ]; }; then
+    echo "no nvlsm, or no ib_umad" >&2
+    exit 1
+fi
+exec sleep infinity
+"""
+
+FABRIC_MANAGER_UNIT = """\
+[Unit]
+Description=Stands in for NVIDIA's fabric manager
+[Service]
+ExecStart=/usr/bin/nvidia-fabricmanager-start.sh
+[Install]
+WantedBy=multi-user.target
+"""
+
 
 def package(target: Path, name: str, version: str, relations: dict[str, str], files: dict[str, str], scripts: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
@@ -110,7 +129,7 @@ def package(target: Path, name: str, version: str, relations: dict[str, str], fi
             file = root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(content, encoding="utf-8")
-            file.chmod(0o755 if "/bin/" in path or path.startswith("DEBIAN/p") else 0o644)
+            file.chmod(0o755 if "bin/" in path or path.startswith("DEBIAN/p") else 0o644)
         subprocess.run(
             ["dpkg-deb", "--root-owner-group", "-b", root, target / f"{name}_{version}-1_amd64.deb"], check=True, stdout=subprocess.PIPE
         )
@@ -142,6 +161,8 @@ def packages_of(target: Path, version: str, broken_from: str) -> None:
     )
     unit = {"usr/bin/nvidia-persistenced": PERSISTENCED, "lib/systemd/system/nvidia-persistenced.service": PERSISTENCED_UNIT}
     package(target, "nvidia-persistenced", version, {}, unit, {})
+    unit = {"usr/bin/nvidia-fabricmanager-start.sh": FABRIC_MANAGER, "lib/systemd/system/nvidia-fabricmanager.service": FABRIC_MANAGER_UNIT}
+    package(target, "nvidia-fabricmanager", version, {}, unit, {})
 
 
 def index(target: Path) -> None:
@@ -181,6 +202,9 @@ def main() -> None:
     for argument in sys.argv[2:]:
         version, _colon, broken_from = argument.partition(":")
         packages_of(target, version, broken_from)
+    if sys.argv[2:]:
+        # Its versions are no driver's.
+        package(target, "nvlsm", "2025.06.11", {}, {"opt/nvidia/nvlsm/sbin/nvlsm": PERSISTENCED}, {})
     index(target)
     print(sign(target))
 

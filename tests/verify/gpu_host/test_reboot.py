@@ -43,6 +43,16 @@ VARIABLES = {
 HELD = "/var/lib/deephdc/held/nvidia_driver"
 
 
+# The tree of devices of this machine is not the host's, whose GPUs are simulated elsewhere.
+SWITCHES = """
+mount -t tmpfs none /sys/bus/pci/devices
+for number in 0 1 2 3; do
+    mkdir /sys/bus/pci/devices/0000:c$number:00.0 && cd /sys/bus/pci/devices/0000:c$number:00.0
+    echo 0x15b3 > vendor; echo 0x020700 > class; printf 'V1SMDL=SW_MNG' > vpd
+done
+"""
+
+
 def put(cluster: Cluster, name: str, target: str) -> None:
     subprocess.run(["docker", "cp", "--quiet", str(HERE / name), f"{cluster.label}-gpu1:{target}"], check=True)
 
@@ -125,6 +135,32 @@ def test_what_has_a_gpu_open_is_not_ended(cluster: Cluster):
         cluster.out("gpu1", f"systemctl stop opened; {'rm /dev/nvidia0' if made else 'true'}")
     assert boot(cluster) == before
     assert "580.65.06" not in cluster.out("gpu1", "dkms status; cat /sys/module/nvidia/version")
+
+
+@pytest.fixture
+def switches_without_bridges(cluster: Cluster) -> Iterator[None]:
+    """What the host has of an HGX B200 board: the functions by which its switches are managed."""
+    cluster.out("gpu1", SWITCHES)
+    yield
+    cluster.out("gpu1", "umount /sys/bus/pci/devices; apt-get purge -y -q nvidia-fabricmanager nvlsm")
+
+
+def test_a_board_whose_switches_are_no_bridges_gets_both_managers(cluster: Cluster, switches_without_bridges: None):
+    variables = {**VARIABLES, "nvidia_driver_branch": "570"}
+    cluster.playbook(PLAYBOOK, *SKIP, variables=variables)
+    assert cluster.out("gpu1", "dpkg-query -W -f '${Version} ' nvidia-fabricmanager nvlsm") == "570.86.15-1 2025.06.11-1"
+    assert cluster.out("gpu1", "systemctl is-active nvidia-fabricmanager; systemctl is-enabled nvidia-fabricmanager") == "active\nenabled"
+    assert changed(cluster.playbook(PLAYBOOK, *SKIP, variables=variables)) == []
+    cluster.out("gpu1", "grep -x ib_umad /etc/modules-load.d/deephdc-nvlink.conf")
+    # After a boot that did not load the module the manager does not run.
+    cluster.out("gpu1", "rmdir /sys/module/ib_umad; systemctl restart nvidia-fabricmanager; rm /etc/modules-load.d/deephdc-nvlink.conf")
+    cluster.playbook(PLAYBOOK, *SKIP, variables=variables)
+    assert cluster.out("gpu1", "systemctl is-active nvidia-fabricmanager; cat /etc/modules-load.d/deephdc-nvlink.conf").endswith("ib_umad")
+    # The board was replaced.
+    cluster.out("gpu1", "rm -r /sys/bus/pci/devices/*")
+    cluster.playbook(PLAYBOOK, *SKIP, variables=variables)
+    assert cluster.run("gpu1", "test -e /etc/modules-load.d/deephdc-nvlink.conf").returncode != 0
+    assert calls(cluster) == []
 
 
 def test_drained_then_replaced_then_rebooted_but_not_given_back_without_gpus_which_the_next_run_does(cluster: Cluster):
