@@ -273,8 +273,15 @@ def _header_plan(who: str, facts: t.Mapping[str, t.Any], image: bool) -> tuple[l
     return wanted, errors, warnings
 
 
+def _versions(facts: t.Mapping[str, t.Any], name: str, upgrade: bool) -> list[str]:
+    """Versions of a package that the host can have, the best first: what is installed is kept unless an upgrade was asked for."""
+    has = [facts["installed"][name]] if name in facts["installed"] else []
+    offered = facts["available"].get(name, ())
+    return [*offered, *has] if upgrade else [*has, *offered]
+
+
 def fabric_packages(
-    who: str, facts: t.Mapping[str, t.Any], gpus: t.Sequence[t.Mapping[str, t.Any]], source: str, version: str
+    who: str, facts: t.Mapping[str, t.Any], gpus: t.Sequence[t.Mapping[str, t.Any]], settings: t.Mapping[str, t.Any], version: str
 ) -> tuple[list[str], list[str]]:
     """What a board with switches needs beside the driver.
 
@@ -289,17 +296,19 @@ def fabric_packages(
     if not bridges and not managers:
         return [], []
     switches = f"{bridges} NVSwitch bridges" if bridges else f"NVLink switches ({managers} functions manage them)"
-    offered = [known for known in facts["available"].get(FABRIC_MANAGER, ()) if upstream(known) == version]
-    subnet = facts["available"].get(SUBNET_MANAGER, ())
-    missing = "" if offered else f"{FABRIC_MANAGER} {version}"
+    fabric = [known for known in _versions(facts, FABRIC_MANAGER, settings["upgrade"]) if upstream(known) == version]
+    subnet = _versions(facts, SUBNET_MANAGER, settings["upgrade"])
+    missing = "" if fabric else f"{FABRIC_MANAGER} {version}"
     if managers and not subnet:
         missing = missing or SUBNET_MANAGER
     if missing:
         way = "set nvidia_driver_source: repository"
-        if source == "repository":
+        if settings["source"] == "repository":
             way = "choose a version that has it by nvidia_driver_branch, or put it into nvidia_driver_repository"
-        return [], [f"{who}: {switches} connect its GPUs, which needs {missing}, but the source {source} does not have it: {way}."]
-    return [f"{FABRIC_MANAGER}={offered[0]}", *([f"{SUBNET_MANAGER}={subnet[0]}"] if managers else [])], []
+        return [], [
+            f"{who}: {switches} connect its GPUs, which needs {missing}, but the source {settings['source']} does not have it: {way}."
+        ]
+    return [f"{FABRIC_MANAGER}={fabric[0]}", *([f"{SUBNET_MANAGER}={subnet[0]}"] if managers else [])], []
 
 
 def plan(
@@ -330,7 +339,7 @@ def plan(
     errors += reasons
     if not image:
         errors += [f"{who}: {reason}" for reason in mig.choose(settings.get("mig") or (), accelerators)[1]]
-    fabric, missing = fabric_packages(who, facts, gpus, settings["source"], chosen.version) if chosen else ([], [])
+    fabric, missing = fabric_packages(who, facts, gpus, settings, chosen.version) if chosen else ([], [])
     errors += missing
     packages = [*chosen.packages, *fabric] if chosen else []
     return {

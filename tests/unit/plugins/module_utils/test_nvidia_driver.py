@@ -209,6 +209,16 @@ def test_boards_whose_switches_are_no_bridges_need_the_subnet_manager_too():
     assert "put it into nvidia_driver_repository" in error and "set nvidia_driver_source: repository" not in error
 
 
+def test_what_connects_the_gpus_is_kept_as_the_driver_is():
+    has = {"nvidia-kernel-open-dkms": "570.86.15-1", "nvidia-fabricmanager": "570.86.15-1", "nvlsm": "2025.03.1-1"}
+    newer = {**REPOSITORY, "nvidia-fabricmanager": ["580.65.06-1"], "nvlsm": ["2025.06.11-1"]}
+    facts = {"installed": has, "available": newer, "nvlink_managers": 4}
+    kept = planned(settings={"source": "repository"}, **facts)
+    assert kept["errors"] == [] and {"nvidia-fabricmanager=570.86.15-1", "nvlsm=2025.03.1-1"} <= set(kept["packages"])
+    upgraded = planned(settings={"source": "repository", "upgrade": True, "branch": "580"}, **facts)
+    assert {"nvidia-fabricmanager=580.65.06-1", "nvlsm=2025.06.11-1"} <= set(upgraded["packages"])
+
+
 def test_switches_that_can_not_be_looked_for_matter_where_the_board_can_have_them():
     unknown = {"settings": {"source": "repository", "branch": "580"}, "available": REPOSITORY, "nvlink_managers": None}
     (error,) = planned([gpu("2901", named="b200")], **unknown)["errors"]
