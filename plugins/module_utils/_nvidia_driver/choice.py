@@ -274,7 +274,10 @@ def _header_plan(who: str, facts: t.Mapping[str, t.Any], image: bool) -> tuple[l
 
 
 def _versions(facts: t.Mapping[str, t.Any], name: str, upgrade: bool) -> list[str]:
-    """Versions of a package that the host can have, the best first: what is installed is kept unless an upgrade was asked for."""
+    """Versions of a package that the host can have, the best first.
+
+    What is installed is kept unless an upgrade was asked for.
+    """
     has = [facts["installed"][name]] if name in facts["installed"] else []
     offered = facts["available"].get(name, ())
     return [*offered, *has] if upgrade else [*has, *offered]
