@@ -317,10 +317,7 @@ def bring_about(module: AnsibleModule) -> dict:
     pending = []
     changed = any(not mig.waits_for_boot(layouts[address], before[address]) for address in changing)
     if not module.check_mode:
-        try:
-            may_reset = not fabric.is_there(root)
-        except OSError:
-            may_reset = False  # it is not known what connects the GPUs
+        may_reset = not fabric.connects([entry["type"] for entry in accelerators.values()], root)
         if changed:
             note_change()
         waiting = [apply(smi, names[address], address, layouts[address], before[address], may_reset) for address in changing]

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 from ansible_collections.deephdc.accelerators.plugins.module_utils._host import apt_repository
-from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import mig
+from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver import fabric, mig
 from ansible_collections.deephdc.accelerators.plugins.module_utils._nvidia_driver.generations import (
     Generation,
     branch_error,
@@ -53,8 +53,6 @@ PURPOSE = "NVIDIA's driver comes from here"
 FABRIC_MANAGER = "nvidia-fabricmanager"
 # Has versions of its own.
 SUBNET_MANAGER = "nvlsm"
-# Types of GPUs that can be on a board with such switches.
-ON_BOARDS = ("b200", "b300")
 
 # What a pin of the branch holds; names of NVIDIA's container toolkit are among them, but none of its versions.
 PINNED = "nvidia-* libnvidia-* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 firmware-nvidia-* xserver-xorg-video-nvidia"
@@ -291,7 +289,7 @@ def fabric_packages(
     :returns: packages with their versions, errors.
     """
     bridges, managers = facts["nvswitches"], facts["nvlink_managers"]
-    if not bridges and managers is None and any(gpu["type"] in ON_BOARDS for gpu in gpus):
+    if not bridges and managers is None and any(gpu["type"] in fabric.ON_BOARDS for gpu in gpus):
         return [], [
             f"{who}: it is not known whether NVLink switches connect its GPUs, which would need {SUBNET_MANAGER}: the data (vpd) of an "
             "InfiniBand function can't be read. `cat /sys/bus/pci/devices/*/vpd >/dev/null` names it: mend its firmware, or take it out."
@@ -299,19 +297,19 @@ def fabric_packages(
     if not bridges and not managers:
         return [], []
     switches = f"{bridges} NVSwitch bridges" if bridges else f"NVLink switches ({managers} functions manage them)"
-    fabric = [known for known in _versions(facts, FABRIC_MANAGER, settings["upgrade"]) if upstream(known) == version]
+    manager = [known for known in _versions(facts, FABRIC_MANAGER, settings["upgrade"]) if upstream(known) == version]
     subnet = _versions(facts, SUBNET_MANAGER, settings["upgrade"])
-    missing = "" if fabric else f"{FABRIC_MANAGER} {version}"
+    missing = [] if manager else [f"{FABRIC_MANAGER} {version}"]
     if managers and not subnet:
-        missing = missing or SUBNET_MANAGER
+        missing.append(SUBNET_MANAGER)
     if missing:
         way = "set nvidia_driver_source: repository"
         if settings["source"] == "repository":
-            way = "choose a version that has it by nvidia_driver_branch, or put it into nvidia_driver_repository"
-        return [], [
-            f"{who}: {switches} connect its GPUs, which needs {missing}, but the source {settings['source']} does not have it: {way}."
-        ]
-    return [f"{FABRIC_MANAGER}={fabric[0]}", *([f"{SUBNET_MANAGER}={subnet[0]}"] if managers else [])], []
+            # Versions of nvlsm are no driver's.
+            way = "put it into nvidia_driver_repository" + ("" if manager else ", or choose a version that has it by nvidia_driver_branch")
+        needs = f"which needs {' and '.join(missing)}, but the source {settings['source']} does not have it"
+        return [], [f"{who}: {switches} connect its GPUs, {needs}: {way}."]
+    return [f"{FABRIC_MANAGER}={manager[0]}", *([f"{SUBNET_MANAGER}={subnet[0]}"] if managers else [])], []
 
 
 def plan(
@@ -342,9 +340,9 @@ def plan(
     errors += reasons
     if not image:
         errors += [f"{who}: {reason}" for reason in mig.choose(settings.get("mig") or (), accelerators)[1]]
-    fabric, missing = fabric_packages(who, facts, gpus, settings, chosen.version) if chosen else ([], [])
+    connecting, missing = fabric_packages(who, facts, gpus, settings, chosen.version) if chosen else ([], [])
     errors += missing
-    packages = [*chosen.packages, *fabric] if chosen else []
+    packages = [*chosen.packages, *connecting] if chosen else []
     return {
         "errors": errors,
         "warnings": warnings,
@@ -353,8 +351,8 @@ def plan(
         "modules": chosen.modules if chosen else "",
         "kernel_package": chosen.kernel_package if chosen else "",
         "packages": packages,
-        "fabric": bool(fabric),
-        "subnet_manager": bool(fabric) and bool(facts["nvlink_managers"]),
+        "fabric": bool(connecting),
+        "subnet_manager": bool(connecting) and bool(facts["nvlink_managers"]),
         # Another one is there, so that something can be lost: the new one is built on the side first.
         "fresh": has is None,
         "replaces": has is not None and chosen is not None and (has.version, has.modules) != (chosen.version, chosen.modules),

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import glob
 import os
+import typing as t
 
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.pci import read_text, under
 from ansible_collections.deephdc.accelerators.plugins.module_utils._gpu.vendors import NVIDIA
 
 BRIDGE_CLASS = "0x0680"
+# Types of GPUs that can be on a board whose switches are no bridges.
+ON_BOARDS = ("b200", "b300")
 _MELLANOX, _INFINIBAND_CLASS = "0x15b3", "0x0207"
 # So the vital product data of a function that manages NVLink switches say what it is for.
 _MANAGES = b"SW_MNG"
@@ -31,14 +34,28 @@ def bridges(root: str = "/") -> int:
 def managers(root: str = "/") -> int:
     """Number of functions that manage NVLink switches.
 
-    :raises OSError: the vital product data of one can't be read, so it is not known.
+    :raises OSError: none says so, and the vital product data of one can't be read, so it is not known.
     """
-    return sum(_MANAGES in _vital(path) for path in _functions(root, _MELLANOX, _INFINIBAND_CLASS))
+    found, unread = 0, None
+    for path in _functions(root, _MELLANOX, _INFINIBAND_CLASS):
+        try:
+            found += _MANAGES in _vital(path)
+        except OSError as error:
+            unread = error
+    if unread and not found:
+        raise unread
+    return found
 
 
-def is_there(root: str = "/") -> bool:
-    """Whether switches connect the GPUs, which then can't be reset one by one."""
-    return bool(bridges(root) or managers(root))
+def connects(types: t.Iterable[str], root: str = "/") -> bool:
+    """Whether switches connect GPUs of these types.
+
+    They can't be reset one by one then. What can't be looked for counts as there where such GPUs can be on such a board.
+    """
+    try:
+        return bool(bridges(root) or managers(root))
+    except OSError:
+        return any(kind in ON_BOARDS for kind in types)
 
 
 def _functions(root: str, vendor: str, kind: str) -> list[str]:

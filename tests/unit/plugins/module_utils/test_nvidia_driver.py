@@ -206,7 +206,9 @@ def test_boards_whose_switches_are_no_bridges_need_the_subnet_manager_too():
     assert (
         "NVLink switches (4 functions manage them) connect its GPUs, which needs nvlsm, but the source repository does not have it" in error
     )
-    assert "put it into nvidia_driver_repository" in error and "set nvidia_driver_source: repository" not in error
+    assert error.endswith(": put it into nvidia_driver_repository.")
+    (error,) = planned(available={**REPOSITORY, "nvidia-fabricmanager": []}, settings=settings, nvlink_managers=4)["errors"]
+    assert "needs nvidia-fabricmanager 580.65.06 and nvlsm" in error and "nvidia_driver_branch" in error
 
 
 def test_what_connects_the_gpus_is_kept_as_the_driver_is():
@@ -228,13 +230,27 @@ def test_switches_that_can_not_be_looked_for_matter_where_the_board_can_have_the
 
 def test_switches_are_found_by_what_their_functions_say(simulate):
     root = simulate({"type": "b200"})
-    assert not fabric.is_there(str(root))
+    assert not fabric.connects(["b200"], str(root))
     for number in range(4):
         name = f"0000:c{number}:00.0"
         root.write(root.device(name, "vendor"), "0x15b3\n")
         root.write(root.device(name, "class"), "0x020700\n")
         root.write(root.device(name, "vpd"), b"\x82\x10\x00ConnectX\x90" + (b"V1 SW_MNG" if number else b"V1 other"))
-    assert (fabric.bridges(str(root)), fabric.managers(str(root)), fabric.is_there(str(root))) == (0, 3, True)
+    assert (fabric.bridges(str(root)), fabric.managers(str(root)), fabric.connects(["b200"], str(root))) == (0, 3, True)
+
+
+def test_a_card_that_can_not_be_read_hides_no_switch(simulate):
+    root = simulate({"type": "b200"})
+    for name in ("0000:c0:00.0", "0000:c1:00.0"):
+        root.write(root.device(name, "vendor"), "0x15b3\n")
+        root.write(root.device(name, "class"), "0x020700\n")
+    # A folder gives EISDIR, as a broken card gives EIO.
+    root.write(root.device("0000:c0:00.0", "vpd/x"), "")
+    with pytest.raises(OSError):
+        fabric.managers(str(root))
+    assert (fabric.connects(["b200"], str(root)), fabric.connects(["a100"], str(root))) == (True, False)
+    root.write(root.device("0000:c1:00.0", "vpd"), b"SW_MNG")
+    assert fabric.managers(str(root)) == 1 and fabric.connects(["a100"], str(root))
 
 
 def test_only_what_was_not_there_is_remembered():

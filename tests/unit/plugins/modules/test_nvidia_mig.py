@@ -51,7 +51,15 @@ class Host:
 
 
 @pytest.fixture
-def host(run, simulate, fake, tmp_path, monkeypatch):
+def resets(monkeypatch):
+    """GPUs whose reset was noted; the machine's own log of the kernel has none of it."""
+    noted = []
+    monkeypatch.setattr(nvidia_mig.kernel_log, "note_reset", noted.append)
+    return noted
+
+
+@pytest.fixture
+def host(run, simulate, fake, tmp_path, monkeypatch, resets):
     monkeypatch.setattr(iommu, "opened_devices", lambda root="/": [])
     monkeypatch.setattr(nvidia_mig, "NOTE", str(tmp_path / "noted/mig_changed"))
     return Host(simulate({"type": "a100", "count": 2}), run, tmp_path / "fake_commands")
@@ -138,6 +146,19 @@ def test_gpus_behind_nvswitches_are_not_reset(host):
     host.root.write("sys/bus/pci/devices/0000:c1:00.0/class", "0x068000\n")
     host.put(persistence="Enabled")
     assert host(SEVEN)["reboot_needed"] and not any("reset" in call for call in host.told())
+
+
+def test_gpus_on_boards_without_bridges_are_not_reset(host, resets):
+    host.root.write("sys/bus/pci/devices/0000:c1:00.0/vendor", "0x15b3\n")
+    host.root.write("sys/bus/pci/devices/0000:c1:00.0/class", "0x020700\n")
+    host.root.write("sys/bus/pci/devices/0000:c1:00.0/vpd", "SMDL=SW_MNG")
+    host.put(persistence="Enabled")
+    assert host(SEVEN)["reboot_needed"] and not any("reset" in call for call in host.told()) and resets == []
+
+
+def test_a_reset_is_noted(host, resets):
+    host.put(persistence="Enabled")
+    assert not host(SEVEN)["reboot_needed"] and resets[0] == "0000:01:00.0"
 
 
 def test_a_layout_that_the_driver_refuses_gives_way_to_the_former(host):
