@@ -17,7 +17,22 @@ ENVIRONMENT = {
     "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".collections"),
     "NO_COLOR": "1",
 }
-SCRIPTS = ("archives", "checks", "golden", "memory", "narrow", "owners", "pictures", "plan", "reach", "record", "steps", "usage", "words")
+SCRIPTS = (
+    "archives",
+    "checks",
+    "golden",
+    "memory",
+    "moves",
+    "narrow",
+    "owners",
+    "pictures",
+    "plan",
+    "reach",
+    "record",
+    "steps",
+    "usage",
+    "words",
+)
 COMPAT_VERSIONS = ("2.16", "2.19", "2.21")
 
 # Modules that promise to run where only an old Python is; the others need what galaxy.yml's readers expect, 3.8.
@@ -108,7 +123,7 @@ def by_clock() -> list[Step]:
         step("ansible-lint, all", "ansible-lint", "--offline", "--nocolor", reads=rf"{YAML}|plugins/doc_fragments/.*"),
         unit_tests("unit tests, all", "tests/unit", UNITS),
         unit_tests("refusals on the control node, all", "tests/verify/refusals", SHIPPED),
-        unit_tests("tests of the runner, all", "tests/runner", r"(scripts|extensions)/.*|.*\.(py|ya?ml)"),  # they parse all code
+        unit_tests("tests of the runner, all", "tests/runner", r"(scripts|molecule)/.*|.*\.(py|ya?ml)"),  # they parse all code
         *quick_start(),
         *(one for part in ("play", "sanity", "units") for version in COMPAT_VERSIONS for one in compat(version, part)),
     ]
@@ -181,7 +196,7 @@ def cluster(name: str, release: str) -> Step:
     lane = f"{name}-{release}-{CHECKOUT}"
     title, command = f"{name} on {release}: the cluster", ("scripts/scenario", name, release, "keep")
     found = step(title, *command, after=("test host images",), limit=3600, label=lane)
-    # The last: compile what only some clusters need (extensions/molecule/kubernetes/prepare.yml), as a test that skips shows nothing.
+    # The last: compile what only some clusters need (molecule/kubernetes/prepare.yml), as a test that skips shows nothing.
     found.lane, found.environment = lane, {**ENVIRONMENT, "LOCAL_LABEL": lane, "TESTS_OF_ANOTHER_RELEASE": ""}
     found.cleanup = ("scripts/scenario", name, release, "clean")
     return found

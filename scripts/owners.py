@@ -1,6 +1,6 @@
 """The tests on real systems, and which files each of them owns.
 
-A test is a file tests/verify/FOLDER/test_*.py, which runs on the cluster that extensions/molecule/FOLDER makes. It may have constants:
+A test is a file tests/verify/FOLDER/test_*.py, which runs on the cluster that molecule/FOLDER makes. It may have constants:
 OWNS, paths of files, folders or patterns; LEAVES, why the cluster must be made again after it.
 In a folder of IN_ORDER all files but the smoke are one test.
 A file belongs to the tests whose path for it is the closest: the file itself, else a pattern, else the longest folder.
@@ -93,7 +93,7 @@ def constants(file: Path) -> dict[str, object]:
 def all_tests(root: Path) -> list[Test]:
     """All tests, by name."""
     found: list[Test] = []
-    for molecule in sorted(root.glob("extensions/molecule/*/molecule.yml")):
+    for molecule in sorted(root.glob("molecule/*/molecule.yml")):
         cluster = molecule.parent.name
         files = sorted(root.glob(f"tests/verify/{cluster}/test_*.py"))
         each: list[tuple[str, tuple[Path, ...]]] = [(f"{cluster}/{file.name}", (file,)) for file in files]

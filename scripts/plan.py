@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import golden
+from moves import moved
 from owners import Test, all_tests, owners
 from reach import NO_CODE, Tree, listed
 from record import CACHE, Entry, Record, today
@@ -82,7 +83,7 @@ class Plan:
             now = self._digests
             lines = [line.partition("\t") for line in self.git("ls-tree", "-r", "-z", commit).split("\0") if line] if commit else []
             old = {name: about.split() for about, _tab, name in lines if not NO_CODE.fullmatch(name)}
-            before = {name: self._digest(name, about[2], about[0] == "100755") for name, about in old.items()}
+            before = {moved(name): self._digest(name, about[2], about[0] == "100755") for name, about in old.items()}
             found = {name for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
             self._changed[commit] = found - (
                 golden.without_effect(self.root, commit, found & now.keys() & before.keys()) if commit else set()
@@ -105,7 +106,7 @@ class Plan:
         """Return the files that can reach a test."""
         if test.name not in self._reached:
             helpers = [name for name in self.tree.below(f"tests/verify/{test.cluster}") if "/test_" not in name]
-            made_of = self.tree.below(f"extensions/molecule/{test.cluster}")
+            made_of = self.tree.below(f"molecule/{test.cluster}")
             self._reached[test.name] = self.tree.reached([*test.files, *helpers, *made_of])
         return self._reached[test.name]
 
@@ -124,7 +125,7 @@ class Plan:
     def is_gone(self, name: str) -> bool:
         """Return whether a test, or what a cluster is made of, was removed in this change."""
         word = name.removeprefix("made ")
-        file = f"tests/verify/{word}" if "/" in word else f"extensions/molecule/{word}/molecule.yml"
+        file = f"tests/verify/{word}" if "/" in word else f"molecule/{word}/molecule.yml"
         return file in self._before and not (self.root / file).exists()
 
     def kind(self, test: Test, release: str) -> tuple[str, bool] | None:

@@ -22,19 +22,19 @@ from words import blob_of, content, is_python, version
 
 # What every cluster uses. It is not searched for names: these files list others that they are not about.
 SHARED = re.compile(
-    r"extensions/molecule/(?:config\.yml|default/.*)|images/.*|tests/verify/(?:conftest|fingerprint|local)\.py|tests/verify/host_state"
+    r"\.config/molecule/.*|molecule/shared/.*|images/.*|tests/verify/(?:conftest|fingerprint|local)\.py|tests/verify/host_state"
     r"|ansible\.cfg|constraints\.txt|meta/runtime\.yml|requirements-dev\.txt|requirements\.yml"
     r"|scripts/(?:collections|engine|image|local-\w+|scenario|toolchain)"
 )
 # What is tested in each run, and what only people read.
 NO_CODE = re.compile(
-    r".*\.md|\..*|LICENSE|CHANGELOG\.rst|Makefile|galaxy\.yml|pyproject\.toml|MAINTAINERS.*|(?:docs|changelogs)/.*|plugins/filter/\w+\.yml"
+    r".*\.md|\.(?!config/molecule/).*|LICENSE|CHANGELOG\.rst|Makefile|galaxy\.yml|pyproject\.toml|MAINTAINERS.*|(?:docs|changelogs)/.*|plugins/filter/\w+\.yml"
     r"|plugins/doc_fragments/.*|meta/execution-environment\.yml"
     r"|tests/(?:compat|data|nova_lxd|config\.yml|galaxy|golden|passed\.json|quick_start|real_mesos|runner|sanity|unit|verify/refusals)\b.*"
     r"|scripts/(?!collections|demo|down|end-processes|engine|image|local-|packages|scenario|toolchain|virtual-).*"
 )
 # A path of one of these folders as a whole says nothing about what in it is used.
-TOO_WIDE = re.compile(r"extensions/molecule|plugins/\w+|tests/(?:stand_ins|unit|verify)")
+TOO_WIDE = re.compile(r"plugins/\w+|tests/(?:stand_ins|unit|verify)")
 COLLECTION = "ansible_collections.deephdc.accelerators"
 COLLECTION_NAME = re.compile(r"deephdc\.accelerators\.(\w+)")
 PLAYBOOKS = re.compile(r'"tosca_site_playbooks": ?"?(.*?)"?[,}]')
@@ -152,7 +152,7 @@ class Tree:
             yield from self.below(str(folder))
         for value in found["playbooks"]:
             yield from (file for word in re.findall(r"\w+", value) for file in self.at(f"playbooks/{word}.yml"))
-        if name.startswith("extensions/molecule/") and name.endswith("/converge.yml"):
+        if name.startswith("molecule/") and name.endswith("/converge.yml"):
             yield from self.below(f"{folder}/inventory")
 
     def reached(self, seeds: Iterable[str]) -> set[str]:

@@ -14,6 +14,7 @@ import typing as t
 from functools import cache
 from pathlib import Path
 
+import moves
 import yaml
 from memory import blob, remembered
 
@@ -171,13 +172,18 @@ def content(name: str, text: str) -> str:
 
 @cache
 def version() -> str:
-    """Return what else decides on a content: this program, and what tests quote."""
-    return hashlib.sha256(repr((Path(__file__).read_text(), sorted(quoted()))).encode()).hexdigest()[:16]
+    """Return what else decides on a content: these programs, and what tests quote."""
+    programs = [Path(file).read_text() for file in (__file__, moves.__file__)]
+    return hashlib.sha256(repr((programs, sorted(quoted()))).encode()).hexdigest()[:16]
 
 
 def digest(name: str, of: str, text: t.Callable[[], str]) -> str:
     """Return a digest of the content of a file, whose blob is called so."""
-    return str(remembered(f"words {version()} {name} {of}", lambda: hashlib.sha256(content(name, text()).encode()).hexdigest()[:16]))
+
+    def make() -> str:
+        return hashlib.sha256(content(name, moves.settled(name, text())).encode()).hexdigest()[:16]
+
+    return str(remembered(f"words {version()} {name} {of}", make))
 
 
 def blob_of(file: Path) -> str:

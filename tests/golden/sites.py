@@ -76,8 +76,8 @@ def sources() -> dict[str, list[pathlib.Path]]:
     found: dict[str, list[pathlib.Path]] = {}
     for folder in sorted((ROOT / "inventories").iterdir()):
         found[folder.name] = [folder / "hosts.yml"]
-    common = ROOT / "extensions/molecule/default/inventory/common.yml"
-    for folder in sorted((ROOT / "extensions/molecule").glob("*/inventory")):
+    common = ROOT / "molecule/shared/inventory/common.yml"
+    for folder in sorted((ROOT / "molecule").glob("*/inventory")):
         if folder != common.parent:
             every = sorted(path for path in folder.glob("*.yml") if isinstance(read_yaml(path), dict))
             found[f"molecule_{folder.parent.name}"] = [common, *every]

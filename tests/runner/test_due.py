@@ -13,7 +13,7 @@ from owners import Test, all_tests, closeness, owners, problems
 from plan import COMPILE, Plan
 from reach import NO_CODE, listed
 from steps import Step
-from words import content
+from words import content, digest
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = Plan(ROOT)
@@ -230,6 +230,24 @@ def test_every_file_is_read_for_what_it_does():
         if name.endswith((".py", ".yml")):
             raw = (ROOT / name).read_text()
             assert content(name, raw) != raw or not raw.strip(), name
+
+
+@pytest.mark.parametrize(
+    ("old", "before", "new", "after", "is_same"),
+    [
+        ("extensions/molecule/a/b.yml", "- c: ../../../d/e.yml\n", "molecule/a/b.yml", "- c: ../../d/e.yml\n", True),
+        ("extensions/molecule/a/b.yml", "- c: ../../../d/e.yml\n", "molecule/a/b.yml", "- c: ../../../d/e.yml\n", False),
+        ("extensions/molecule/a/b.yml", "- c: '{{ f }}/../../../d'\n", "molecule/a/b.yml", "- c: '{{ f }}/../../d'\n", True),
+        ("extensions/molecule/a/b.yml", "- c: ../default/e.yml\n", "molecule/a/b.yml", "- c: ../shared/e.yml\n", True),
+        ("extensions/molecule/a/b.yml", "- c: ../default/e.yml\n", "molecule/a/b.yml", "- c: ../default/e.yml\n", False),
+        ("extensions/molecule/config.yml", "a: ../default/b\n", ".config/molecule/config.yml", "a: ../shared/b\n", True),
+        ("a.py", "A = R / 'extensions/molecule'\n", "a.py", "A = R / 'molecule'\n", True),
+        ("a.py", "A = 'extensions/molecule/b/c.yml'\n", "a.py", "A = 'molecule/b/d.yml'\n", False),
+        ("a.py", "A = 'extensions/molecules'\n", "a.py", "A = 'molecules'\n", False),
+    ],
+)
+def test_a_file_that_moved_is_the_same(old: str, before: str, new: str, after: str, is_same: bool):
+    assert (digest(old, f"test {old} {before}", lambda: before) == digest(new, f"test {new} {after}", lambda: after)) is is_same
 
 
 @pytest.mark.parametrize(

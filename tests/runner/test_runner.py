@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ("archives", "checks", "golden", "memory", "narrow", "owners", "plan", "reach", "record", "steps", "usage", "words")
+MODULES = ("archives", "checks", "golden", "memory", "moves", "narrow", "owners", "plan", "reach", "record", "steps", "usage", "words")
 COPIED = (*(f"{name}.py" for name in MODULES), "checkout-name", "clock", "due", "end-processes", "scenario", "test")
 # No linters there, one release, and seconds for minutes; the rest is the real one.
 CHECKS = """
@@ -76,8 +76,8 @@ FILES = {
 }
 for folder in ("one", "two"):
     FILES |= {
-        f"extensions/molecule/{folder}/molecule.yml": "",
-        f"extensions/molecule/{folder}/converge.yml": f"- role: deephdc.accelerators.{folder}\n- import_tasks: ../../../shared.yml\n",
+        f"molecule/{folder}/molecule.yml": "",
+        f"molecule/{folder}/converge.yml": f"- role: deephdc.accelerators.{folder}\n- import_tasks: ../../shared.yml\n",
         f"roles/{folder}/tasks.yml": "good: 1\n",
         f"roles/{folder}/other.yml": "good: 1\n",
         f"roles/{folder}/templates/a.j2": "good: 1\n",
@@ -85,7 +85,7 @@ for folder in ("one", "two"):
         f"plugins/filter/{folder}.py": "A = 'good'\n",
         f"roles/{folder}/seconds": "0\n",
         f"tests/verify/{folder}/test_00_smoke.py": f'OWNS = ("roles/{folder}", "plugins/*/{folder}.py", "shared.yml", "scripts", '
-        f'"extensions/molecule/{folder}")\n',
+        f'"molecule/{folder}")\n',
         f"tests/verify/{folder}/test_other.py": f'OWNS = ("roles/{folder}/other.yml",)\n',
     }
 ALL = {f"{folder}/test_{name}.py" for folder in ("one", "two") for name in ("00_smoke", "other")}

@@ -26,7 +26,7 @@ from typing import Any
 
 ENGINE = "/var/run/docker.sock"
 LABEL_KEY = "deephdc.accelerators"
-# As in extensions/molecule/default/create.yml, which says why.
+# As in molecule/shared/create.yml, which says why.
 RIGHTS = {
     "CapAdd": ["SYS_ADMIN", "NET_ADMIN", "SYS_NICE", "SYS_PTRACE", "MKNOD"],
     "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"],

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("extensions", "images", "plugins", "roles", "scripts", "tosca")
+FOLDERS = ("images", "molecule", "plugins", "roles", "scripts", "tosca")
 LONGEST = 80
 # Programs that print their docstring as help: its lines are those of a terminal.
 HELP = {

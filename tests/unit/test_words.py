@@ -25,7 +25,7 @@ DOCUMENTED = ("short_description", "description", "notes")
 MESSAGES = ("msg", "fail_msg", "success_msg")
 TASKS = ("block", "rescue", "always", "tasks", "pre_tasks", "post_tasks", "handlers")
 # Folders with comments and docstrings, and those whose messages an operator or a user reads.
-COMMENTED = ("extensions", "images", "inventories", "playbooks", "plugins", "roles", "scripts", "tests", "tosca")
+COMMENTED = ("images", "inventories", "molecule", "playbooks", "plugins", "roles", "scripts", "tests", "tosca")
 SHIPPED = ("playbooks", "plugins", "roles")
 # ansible-test writes there.
 UNTRACKED = ("__pycache__", "output")

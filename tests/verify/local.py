@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMON = ROOT / "extensions/molecule/default/inventory/common.yml"
+COMMON = ROOT / "molecule/shared/inventory/common.yml"
 
 
 class Cluster:

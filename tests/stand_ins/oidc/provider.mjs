@@ -1,7 +1,7 @@
 // The site's identity provider in tests: npm oidc-provider with clients, users and a login page. Only the set-up is ours.
 //
 // usage: node provider.mjs CONFIGURATION.json
-// configuration: {issuer, port, certificate, key, ca, keys, users, clients, resources}; see extensions/molecule/oidc_proxy/identity.yml.
+// configuration: {issuer, port, certificate, key, ca, keys, users, clients, resources}; see molecule/oidc_proxy/identity.yml.
 // keys is a file {"all": [private JWKs], "active": [key ids], "seconds": life of access tokens}; it is made where it does not exist,
 // and read at the start: a test rotates keys by writing it and starting the provider anew.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';

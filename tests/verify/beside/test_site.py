@@ -11,7 +11,7 @@ from local import Cluster
 from slurm_jobs import LOOK, OPEN, ended
 
 OWNS = (
-    "extensions/molecule/beside",
+    "molecule/beside",
     "inventories/with_others",
 )
 

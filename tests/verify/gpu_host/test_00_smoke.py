@@ -10,7 +10,7 @@ from local import ROOT, Cluster
 OWNS = (
     "tests/verify/gpu_host_site.py",
     "playbooks/gpu_hosts.yml",
-    "extensions/molecule/gpu_host",
+    "molecule/gpu_host",
 )
 
 

@@ -10,14 +10,14 @@ from local import Cluster, changed
 
 OWNS = (
     "roles/nvidia_driver/vars/debian.yml",
-    "extensions/molecule/gpu_host/inventory/distribution.yml",
-    "extensions/molecule/gpu_host/kernels.yml",
+    "molecule/gpu_host/inventory/distribution.yml",
+    "molecule/gpu_host/kernels.yml",
 )
 
 PLAYBOOK = "playbooks/gpu_hosts.yml"
 INVENTORIES = ("hosts.yml", "distribution.yml")
 LIMIT = ("--limit", "gpu2")
-KERNELS = "extensions/molecule/gpu_host/kernels.yml"
+KERNELS = "molecule/gpu_host/kernels.yml"
 LEAVES = "a kernel, and on Debian 12 the driver with its user space of a gigabyte, which take longer to remove than the hosts to make"
 
 

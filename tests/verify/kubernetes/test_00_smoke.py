@@ -16,7 +16,7 @@ OWNS = (
     "plugins/filter/kubernetes.py",
     "plugins/module_utils/_kubernetes/kubectl.py",
     "plugins/plugin_utils/_kubernetes",
-    "extensions/molecule/kubernetes",
+    "molecule/kubernetes",
     "inventories/local_kubernetes",
     "scripts/demo-kubernetes",
     "tests/kubernetes",

@@ -25,7 +25,7 @@ OWNS = (
     "roles/kubernetes_control_plane/tasks/authentication.yml",
     "plugins/modules/kubernetes_authentication.py",
     "plugins/plugin_utils/_kubernetes/access.py",
-    "extensions/molecule/kubernetes/iam.yml",
+    "molecule/kubernetes/iam.yml",
 )
 
 

@@ -25,7 +25,7 @@ OWNS = (
     "roles/kubernetes_control_plane/tasks/join.yml",
     "roles/kubernetes_node/tasks/balancer.yml",
     "plugins/plugin_utils/_kubernetes/control_plane.py",
-    "extensions/molecule/kubernetes_ha",
+    "molecule/kubernetes_ha",
     "tests/verify/kubernetes_ha/conftest.py",
 )
 

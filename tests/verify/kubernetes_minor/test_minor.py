@@ -23,7 +23,7 @@ OWNS = (
     "roles/kubernetes_upgrade/tasks/main.yml",
     "plugins/plugin_utils/_kubernetes/runtimes.py",
     "plugins/plugin_utils/_kubernetes/upgrade.py",
-    "extensions/molecule/kubernetes_minor",
+    "molecule/kubernetes_minor",
     "tests/kubernetes/older",
     "tests/verify/kubernetes_minor/conftest.py",
     "tests/verify/kubernetes_versions.py",

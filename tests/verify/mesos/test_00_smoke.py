@@ -23,7 +23,7 @@ OWNS = (
     "plugins/modules/mesos_host_facts.py",
     "plugins/modules/mesos_offers.py",
     "plugins/plugin_utils/_mesos",
-    "extensions/molecule/mesos",
+    "molecule/mesos",
     "tests/stand_ins/mesos",
 )
 

@@ -17,7 +17,7 @@ OWNS = (
     "roles/mesos_front",
     "plugins/filter/mesos_front.py",
     "plugins/plugin_utils/_mesos/front.py",
-    "extensions/molecule/mesos_front",
+    "molecule/mesos_front",
     "tests/verify/mesos_front/conftest.py",
     "tests/verify/mesos_front_site.py",
 )

@@ -13,7 +13,7 @@ OWNS = (
     "roles/nova_lxd/files/nova_lxd/images.py",
     "roles/nova_lxd/files/nova_lxd/instances.py",
     "roles/nova_lxd/files/nova_lxd/rootfs.py",
-    "extensions/molecule/nova_lxd_gpus",
+    "molecule/nova_lxd_gpus",
     "scripts/virtual-*",
     "tests/nova_lxd",
     "tests/verify/lxd_machine.py",

@@ -6,7 +6,7 @@ import pytest
 from local import Cluster
 
 OWNS = (
-    "extensions/molecule/oidc_hostile",
+    "molecule/oidc_hostile",
     "tests/attacks/hostile",
     "tests/stand_ins/oidc/lying_provider.py",
     "tests/verify/oidc_hostile/conftest.py",

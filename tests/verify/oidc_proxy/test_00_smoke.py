@@ -13,7 +13,7 @@ OWNS = (
     "playbooks/oidc_proxy.yml",
     "roles/oidc_proxy",
     "plugins/filter/oidc_proxy.py",
-    "extensions/molecule/oidc_proxy",
+    "molecule/oidc_proxy",
     "inventories/local_oidc",
     "tests/stand_ins/oidc",
 )

@@ -16,7 +16,7 @@ from oidc_site import PYTHON
 
 OWNS = (
     "plugins/plugin_utils/_oidc/headers.py",
-    "extensions/molecule/oidc_proxy/templates",
+    "molecule/oidc_proxy/templates",
     "tests/attacks",
     "tests/stand_ins/oidc/recorder.py",
     "tests/verify/attack_counts.py",

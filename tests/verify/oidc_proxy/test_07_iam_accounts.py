@@ -24,7 +24,7 @@ OWNS = (
     "plugins/modules/slurm_account_facts.py",
     "plugins/plugin_utils/_iam",
     "plugins/plugin_utils/_slurm/iam_users.py",
-    "extensions/molecule/oidc_proxy/inventory/iam.yml",
+    "molecule/oidc_proxy/inventory/iam.yml",
     "tests/stand_ins/iam_scim.py",
     "tests/verify/iam_site.py",
 )

@@ -10,7 +10,7 @@ OWNS = (
     "playbooks/opennebula.yml",
     "roles/opennebula_host",
     "roles/opennebula_pci",
-    "extensions/molecule/opennebula",
+    "molecule/opennebula",
     "tests/stand_ins/onehost",
     "tests/stand_ins/opennebula_*.py",
 )

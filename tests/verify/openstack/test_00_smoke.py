@@ -20,7 +20,7 @@ OWNS = (
     "plugins/module_utils/_openstack/cloud.py",
     "plugins/modules/openstack_offers.py",
     "plugins/plugin_utils/_openstack",
-    "extensions/molecule/openstack",
+    "molecule/openstack",
     "inventories/local_openstack",
     "scripts/demo-openstack",
     "tests/verify/openstack/make_image",

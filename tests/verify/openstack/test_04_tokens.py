@@ -23,7 +23,7 @@ OWNS = (
     "plugins/module_utils/_openstack/federation.py",
     "plugins/plugin_utils/_openstack/federation*.py",
     "plugins/plugin_utils/_openstack/front.py",
-    "extensions/molecule/openstack/iam.yml",
+    "molecule/openstack/iam.yml",
     "tests/verify/openstack/ask.py",
     "tests/verify/openstack_tokens.py",
 )

@@ -23,7 +23,7 @@ OWNS = (
     "plugins/modules/mediated_devices.py",
     "plugins/modules/pci_*.py",
     "plugins/plugin_utils/_passthrough",
-    "extensions/molecule/pci_passthrough",
+    "molecule/pci_passthrough",
     "images/mediated_sample.sh",
     "tests/verify/pci_passthrough/conftest.py",
 )

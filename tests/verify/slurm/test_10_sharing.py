@@ -21,7 +21,7 @@ OWNS = (
     "plugins/module_utils/_gpu/nvidia.py",
     "plugins/module_utils/_gpu/nvidia_smi.py",
     "plugins/plugin_utils/_slurm/sharing.py",
-    "extensions/molecule/slurm/inventory/sharing.yml",
+    "molecule/slurm/inventory/sharing.yml",
     "tests/data/nvidia_smi",
     "tests/stand_ins/nvidia-cuda-mps-control",
     "tests/stand_ins/nvidia-smi",

@@ -13,7 +13,7 @@ from slurm_site import SITE, forget
 OWNS = (
     "roles/slurm_cluster/tasks/plan.yml",
     "plugins/plugin_utils/_slurm/plan.py",
-    "extensions/molecule/slurm/inventory/added_node.yml",
+    "molecule/slurm/inventory/added_node.yml",
 )
 
 WITH_ADDED = ("hosts.yml", "added_node.yml")
@@ -39,7 +39,7 @@ def test_a_node_is_added_under_limit_while_a_job_runs(cluster: Cluster, gone_aft
     before = {name: started(cluster, name, "slurmd") for name in ("gpu1", "gpu2")}
     lines = cluster.out("ctl", "grep -c . /etc/slurm/slurm.conf")
 
-    cluster.playbook("extensions/molecule/default/create.yml", SIMULATOR, inventories=WITH_ADDED)
+    cluster.playbook("molecule/shared/create.yml", SIMULATOR, inventories=WITH_ADDED)
     output = cluster.playbook(SITE, "--limit", "gpu3", inventories=WITH_ADDED)
 
     assert "gpu3" in cluster.out("login", "sinfo -h -N -o %N", user="ada")

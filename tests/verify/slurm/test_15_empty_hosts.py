@@ -14,7 +14,6 @@ from slurm_site import SITE
 
 OWNS = ()
 
-MOLECULE = ROOT / "extensions/molecule"
 HOSTS = ("ctl", "login", "gpu1", "gpu2")
 BARE = {"local_packages": []}
 
@@ -26,7 +25,7 @@ def empty(tmp_path: Path) -> Iterator[Cluster]:
     hosts.label, hosts.state = f"{hosts.label}-empty", tmp_path
     remove = [str(ROOT / "scripts/engine"), "--clean-label", hosts.label]
     subprocess.run(remove, check=True)
-    hosts.playbook(str(MOLECULE / "default/create.yml"), str(MOLECULE / "slurm/prepare.yml"), variables=BARE)
+    hosts.playbook("molecule/shared/create.yml", "molecule/slurm/prepare.yml", variables=BARE)
     yield hosts
     subprocess.run(remove, check=True)
 

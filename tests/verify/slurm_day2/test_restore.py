@@ -39,7 +39,7 @@ def test_a_cluster_comes_back_on_empty_hosts_with_its_running_job(cluster: Clust
     # Docker gives the lowest free address. A job's steps report its end to the controllers' addresses of when it started.
     for name in sorted(addresses, key=lambda name: ipaddress.ip_address(addresses[name])):
         # Really empty: without the packages that the scenario's hosts begin with.
-        cluster.playbook("extensions/molecule/default/create.yml", "--limit", f"localhost,{name}", variables={"local_packages": []})
+        cluster.playbook("molecule/shared/create.yml", "--limit", f"localhost,{name}", variables={"local_packages": []})
     assert {name: address(cluster, name) for name in addresses} == addresses
     assert cluster.run("ctl1", f"test -e {STATE}/job_state").returncode != 0
 

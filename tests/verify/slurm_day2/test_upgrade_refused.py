@@ -9,7 +9,7 @@ from local import Cluster
 
 OWNS = (
     "plugins/module_utils/_slurm/releases.py",
-    "extensions/molecule/slurm_day2",
+    "molecule/slurm_day2",
 )
 
 HOSTS = ("ctl1", "ctl2", "login", "gpu1", "gpu2")

@@ -15,7 +15,7 @@ OWNS = (
     "plugins/module_utils/_slurm/jobs.py",
     "plugins/modules/slurm_record_info.py",
     "plugins/plugin_utils/_slurm/partitions.py",
-    "extensions/molecule/slurm_move",
+    "molecule/slurm_move",
 )
 
 ONE_PARTITION = [{"name": "all", "default": True, "max_time": "02:00:00"}]

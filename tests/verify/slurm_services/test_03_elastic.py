@@ -82,7 +82,7 @@ def cloud(cluster: Cluster) -> Iterator[Cloud]:
     subprocess.run(["docker", "rm", "--force", "--volumes", f"{cluster.label}-image"], check=True, stdout=subprocess.DEVNULL)
     forget(cluster, "image")
     simulator = str(ROOT / "playbooks/gpu_simulator.yml")
-    cluster.playbook("extensions/molecule/default/create.yml", simulator, "--limit", "localhost,image")
+    cluster.playbook("molecule/shared/create.yml", simulator, "--limit", "localhost,image")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from slurm_jobs import ended, submit
 OWNS = (
     "playbooks/slurm_mpi.yml",
     "roles/slurm_mpi",
-    "extensions/molecule/slurm_services",
+    "molecule/slurm_services",
     "tests/verify/slurm_services/ring.c",
 )
 

@@ -22,7 +22,7 @@ OWNS = (
     "roles/slurm_zabbix",
     "plugins/filter/glue2.py",
     "plugins/plugin_utils/_information",
-    "extensions/molecule/slurm_services/monitor.yml",
+    "molecule/slurm_services/monitor.yml",
     "tests/data/information.yml",
     "tests/verify/slurm_services/zabbix_site.py",
 )

@@ -17,7 +17,7 @@ OWNS = (
     "roles/munge/tasks/remove.yml",
     "roles/slurm_packages/tasks/main.yml",
     "roles/slurm_uninstall",
-    "extensions/molecule/slurm_uninstall",
+    "molecule/slurm_uninstall",
     "tests/verify/slurm_uninstall/list_of_host",
 )
 

@@ -10,7 +10,7 @@ from infrastructure_manager import Manager, others_reached, through_front, token
 from local import Cluster
 
 OWNS = (
-    "extensions/molecule/tosca_im",
+    "molecule/tosca_im",
     "tosca/templates/slurm_gateway.yaml",
     "tosca/types",
     "tests/stand_ins/im_cloud.py",

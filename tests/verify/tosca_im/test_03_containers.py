@@ -12,7 +12,7 @@ from local import Cluster
 OWNS = (
     "playbooks/deepaas.yml",
     "roles/deepaas",
-    "extensions/molecule/tosca_im/registry.yml",
+    "molecule/tosca_im/registry.yml",
     "tosca/artifacts/batch_job.yml",
     "tosca/artifacts/deepaas.yml",
     "tosca/templates/batch_job.yaml",

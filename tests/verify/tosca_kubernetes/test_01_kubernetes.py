@@ -22,7 +22,7 @@ from local import ROOT
 OWNS = (
     "roles/deepaas/tasks/kubernetes.yml",
     "roles/deepaas/templates/kubernetes.yml.j2",
-    "extensions/molecule/tosca_kubernetes",
+    "molecule/tosca_kubernetes",
     "tosca/artifacts/kubernetes.yml",
     "tosca/templates/kubernetes_cluster.yaml",
     "tests/tosca/model_image.py",
@@ -46,7 +46,7 @@ LOCAL = (
 
 
 def settings(site: Site) -> dict[str, Any]:
-    inventory = (ROOT / "extensions/molecule/kubernetes/inventory/hosts.yml").read_text(encoding="utf-8")
+    inventory = (ROOT / "molecule/kubernetes/inventory/hosts.yml").read_text(encoding="utf-8")
     given = {name: yaml.safe_load(inventory)["all"]["vars"][name] for name in LOCAL}
     given["kubernetes_packages_repository"]["key"] = (site.secrets / "kubernetes.asc").read_text(encoding="utf-8")
     given["containerd_archives"].append({"path": "/srv/kubernetes/images/model.tar", "names": [MODEL]})

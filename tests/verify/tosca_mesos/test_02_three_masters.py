@@ -10,7 +10,7 @@ from local import Cluster
 from mesos_site import app, ask, until
 
 OWNS = (
-    "extensions/molecule/tosca_mesos",
+    "molecule/tosca_mesos",
     "tosca/templates/mesos_high_availability.yaml",
     "tests/verify/deployed_mesos.py",
     "tests/verify/tosca_mesos/conftest.py",

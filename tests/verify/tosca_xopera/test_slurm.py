@@ -26,7 +26,7 @@ OWNS = (
     "roles/tosca_site",
     "plugins/filter/tosca.py",
     "plugins/plugin_utils/_tosca",
-    "extensions/molecule/tosca_xopera",
+    "molecule/tosca_xopera",
     "tosca",
     "tosca/types",
     "tests/tosca",
