@@ -30,7 +30,10 @@ def changed_lines(diff: str) -> list[int]:
 
 
 def has_changed(root: Path, commit: str) -> bool:
-    """Return whether the golden run or its files differ from a commit, words and places apart."""
+    """Return whether the golden run or its files differ from a commit.
+
+    Words and places do not count.
+    """
     git = ["git", "diff", "--name-only", "--no-renames", "-z", commit, "--", "tests/golden"]
     names = subprocess.run(git, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")[:-1]
     for name in names:

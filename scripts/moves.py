@@ -1,4 +1,6 @@
-"""Files that moved: what names the old place says the same as what names the new one.
+"""Files that moved.
+
+What names the old place says the same as what names the new one.
 
 A line goes when no entry of tests/passed.json is from before its move.
 """
@@ -27,7 +29,10 @@ def moved(text: str) -> str:
 
 
 def settled(name: str, text: str) -> str:
-    """Return the text of a file as it would be anywhere: its relative paths begin at the root."""
+    """Return the text of a file as it would be anywhere.
+
+    Its relative paths begin at the root.
+    """
     folder = PurePosixPath(name).parent
     if name.endswith("molecule/config.yml"):  # Molecule reads its paths from a scenario's folder
         folder = PurePosixPath(str(folder).removeprefix(".config/")) / "scenario"
