@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from local import Cluster
-from mesos_site import agent, app, remove, start
+from mesos_site import agent, app, ask, remove, start
 
 DRAIN, RESUME, REMOVE = "playbooks/mesos_drain.yml", "playbooks/mesos_resume.yml", "playbooks/mesos_remove_agent.yml"
 PLAYBOOK = "playbooks/mesos.yml"
@@ -25,6 +25,12 @@ def words(output: str) -> str:
 
 def is_away(cluster: Cluster) -> bool:
     return bool(agent(cluster, HOST).get("deactivated"))
+
+
+def closed(cluster: Cluster, kind: str) -> None:
+    """As an administrator does by the masters' interface: DEACTIVATE_AGENT or REACTIVATE_AGENT."""
+    call = {"agent_id": {"value": agent(cluster, HOST)["id"]}}
+    assert ask(cluster, "master", "/api/v1", {"type": kind, kind.lower(): call}).status == 200
 
 
 @pytest.fixture(scope="module")
