@@ -27,7 +27,10 @@ ONE_RELEASE = {
         (
             *("kubernetes_ha", "kubernetes_minor"),  # nothing but time, and so all others without a reason
             *(f"kubernetes/test_{name}.py" for name in ("backup", "beside_slurm", "dra", "drain", "drift", "information", "interrupted")),
-            *(f"kubernetes/test_{name}.py" for name in ("policy", "queue", "remove_cluster", "remove_node", "sharing", "upgrade")),
+            *(
+                f"kubernetes/test_{name}.py"
+                for name in ("policy", "policy_attacks", "policy_changes", "queue", "remove_cluster", "remove_node", "sharing", "upgrade")
+            ),
         ),
         "trixie",
     ),
