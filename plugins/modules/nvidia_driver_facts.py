@@ -109,6 +109,12 @@ ansible_facts:
             - Number of InfiniBand functions that manage NVLink switches, as on HGX B200. They need the fabric manager and NVLink's subnet
               manager. V(null) if the data of one can't be read.
           type: int
+        nvlink_unread:
+          description:
+            - PCI address of an InfiniBand function whose data can't be read.
+            - Empty if RV(ansible_facts.nvidia_driver.nvlink_managers) is known.
+          type: str
+          sample: 0000:c1:00.0
         run_file:
           description: Whether a driver was installed by NVIDIA's .run file.
           type: bool
@@ -216,9 +222,9 @@ def main() -> None:
     )
     module.run_command_environ_update = {"LC_ALL": "C"}  # what commands print is read here
     try:
-        managers = fabric.managers()
-    except OSError:
-        managers = None  # the plan refuses that where it matters
+        managers, unread = fabric.managers(), ""
+    except OSError as error:  # the plan refuses that where it matters
+        managers, unread = None, os.path.basename(os.path.dirname(str(error.filename)))
     source = module.params["source"]
     names = nvidia_driver_choice.package_names(source)
     running = os.uname().release
@@ -243,6 +249,7 @@ def main() -> None:
         "loaded": read_text("/sys/module/nvidia/version") or "",
         "nvswitches": fabric.bridges(),
         "nvlink_managers": managers,
+        "nvlink_unread": unread,
         "run_file": any(os.path.lexists(path) for path in ("/usr/bin/nvidia-installer", "/usr/bin/nvidia-uninstall")),
     }
     module.exit_json(changed=False, ansible_facts={"nvidia_driver": facts})

@@ -239,7 +239,7 @@ def _no_driver_for_both(gpus: t.Sequence[t.Mapping[str, t.Any]], offered: t.Sequ
         for other in gpus[position + 1 :]:
             drivers = [[driver for driver in offered if not _hardware_errors([gpu], driver)] for gpu in (one, other)]
             if all(drivers) and not any(driver in drivers[1] for driver in drivers[0]):
-                needs = [f"{_named(gpu)} needs {of[0].version} with {of[0].modules} modules" for gpu, of in zip((one, other), drivers)]
+                needs = [f"{_named(gpu)} can have {of[0].version} with {of[0].modules} modules" for gpu, of in zip((one, other), drivers)]
                 return f"no driver serves both of two GPUs, as {' and '.join(needs)}"
     return ""
 
@@ -291,8 +291,8 @@ def fabric_packages(
     bridges, managers = facts["nvswitches"], facts["nvlink_managers"]
     if not bridges and managers is None and any(gpu["type"] in fabric.ON_BOARDS for gpu in gpus):
         return [], [
-            f"{who}: it is not known whether NVLink switches connect its GPUs, which would need {SUBNET_MANAGER}: the data (vpd) of an "
-            "InfiniBand function can't be read. `cat /sys/bus/pci/devices/*/vpd >/dev/null` names it: mend its firmware, or take it out."
+            f"{who}: it is not known whether NVLink switches connect its GPUs, which would need {SUBNET_MANAGER}: the data (vpd) of the "
+            f"InfiniBand function {facts['nvlink_unread']} can't be read: mend the firmware of that card, or take it out."
         ]
     if not bridges and not managers:
         return [], []
@@ -356,7 +356,7 @@ def plan(
         # Another one is there, so that something can be lost: the new one is built on the side first.
         "fresh": has is None,
         "replaces": has is not None and chosen is not None and (has.version, has.modules) != (chosen.version, chosen.modules),
-        "preferences": preferences(chosen.packages[0].split("=")[1]) if chosen else "",
+        "preferences": preferences(packages) if chosen else "",
     }
 
 
@@ -407,16 +407,19 @@ def sources(source: str, repository: t.Mapping[str, t.Any], archives: t.Sequence
     return f"# Made by deephdc.accelerators: {PURPOSE}.\n" + "\n\n".join(stanzas) + "\n" if stanzas else ""
 
 
-def preferences(version: str) -> str:
+def preferences(packages: t.Sequence[str]) -> str:
     """Return the file that holds the driver's packages to one version.
 
-    An upgrade of the libraries alone would stop CUDA until the reboot.
+    NVLink's subnet manager is held to its own. An upgrade of the libraries alone would stop CUDA until the reboot.
 
-    version: of the package, with its revision. Backports may have the same driver in another one.
+    packages: name=version, that of the kernel module first. Backports may have the same driver in another revision.
     Packages of one revision depend on each other.
     """
+    version = packages[0].split("=")[1]
+    own = [package.split("=")[1] for package in packages if package.startswith(f"{SUBNET_MANAGER}=")]
     return (
         "# Made by deephdc.accelerators: kernel module and libraries change together, by the playbook gpu_hosts.\n"
         f"Package: {PINNED}\nPin: version {version}\nPin-Priority: 1001\n\n"
         f"Package: {PINNED}\nPin: version {upstream(version)}-*\nPin-Priority: 1000\n"
+        + "".join(f"\nPackage: {SUBNET_MANAGER}\nPin: version {one}\nPin-Priority: 1001\n" for one in own)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from gpu_host_site import PLAYBOOK, told
 from local import Cluster, changed
 
 OWNS = (
@@ -14,7 +15,6 @@ OWNS = (
     "tests/stand_ins/nvidia_toolkit_package",
 )
 
-PLAYBOOK = "playbooks/gpu_hosts.yml"
 TOOLKIT = ("--tags", "nvidia_container_toolkit")
 SPECIFIED = ("--tags", "validate", "--skip-tags", "gpu_check")
 SPECIFICATION = "/var/run/cdi/nvidia.yaml"
@@ -23,10 +23,6 @@ RUN = (
     "podman --log-level=error --cgroup-manager=cgroupfs run --rm --network=none --cgroups=disabled"
     " --volume=/usr:/usr:ro {} --rootfs /root/rootfs {}"
 )
-
-
-def told(output: str) -> str:
-    return " ".join(output.split())
 
 
 def inside(cluster: Cluster, options: str) -> list[str]:

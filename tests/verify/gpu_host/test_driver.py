@@ -57,7 +57,7 @@ def second_kernel(cluster: Cluster, kernels: list[str]) -> Iterator[None]:
 
 def files(cluster: Cluster) -> str:
     """What the role wrote; without the driver there is none."""
-    return cluster.out("gpu1", "find /etc -name 'deephdc-nvidia' -o -name 'deephdc-nvidia.*'")
+    return cluster.out("gpu1", "find /etc -name 'deephdc-nvidia' -o -name 'deephdc-nvidia.*' -o -name 'deephdc-nvlink*'")
 
 
 def test_nouveau_is_kept_off_in_the_initramfs_too(cluster, kernels):

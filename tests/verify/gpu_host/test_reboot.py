@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpu_host_site import PLAYBOOK, told
 from local import Cluster, changed
 
 OWNS = (
@@ -19,6 +20,7 @@ OWNS = (
     "roles/nvidia_driver/tasks/reboot.yml",
     "roles/nvidia_driver/tasks/run.yml",
     "roles/nvidia_driver/tasks/used.yml",
+    "plugins/module_utils/_nvidia_driver/fabric.py",
     "plugins/modules/gpu_hold_info.py",
     "plugins/modules/gpu_users_info.py",
     "tests/verify/gpu_host/hooks",
@@ -28,7 +30,6 @@ OWNS = (
 
 LEAVES = "NVIDIA's unit for CDI, which has failed at a boot without a real driver"
 HERE = Path(__file__).parent
-PLAYBOOK = "playbooks/gpu_hosts.yml"
 # Nothing answers behind the device files of simulated GPUs.
 SKIP = ("--skip-tags", "validate,nvidia_container_toolkit")
 VARIABLES = {
@@ -63,10 +64,6 @@ def calls(cluster: Cluster) -> list[str]:
 
 def boot(cluster: Cluster) -> str:
     return cluster.out("gpu1", "cat /proc/sys/kernel/random/boot_id")
-
-
-def told(output: str) -> str:
-    return " ".join(output.split())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,11 +139,15 @@ def switches_without_bridges(cluster: Cluster) -> Iterator[None]:
     """What the host has of an HGX B200 board: the functions by which its switches are managed."""
     cluster.out("gpu1", SWITCHES)
     yield
-    cluster.out("gpu1", "umount /sys/bus/pci/devices; apt-get purge -y -q nvidia-fabricmanager nvlsm")
+    cluster.out("gpu1", "rm -f /root/small_kernel; umount /sys/bus/pci/devices; apt-get purge -y -q nvidia-fabricmanager nvlsm")
 
 
 def test_a_board_whose_switches_are_no_bridges_gets_both_managers(cluster: Cluster, switches_without_bridges: None):
     variables = {**VARIABLES, "nvidia_driver_branch": "570"}
+    cluster.out("gpu1", "touch /root/small_kernel")
+    said = told(cluster.playbook(PLAYBOOK, *SKIP, variables=variables, succeeds=False))
+    assert "does not load ib_umad, which NVLink's subnet manager needs to reach the switches: modprobe: FATAL: Module ib_umad" in said
+    cluster.out("gpu1", "rm /root/small_kernel")
     cluster.playbook(PLAYBOOK, *SKIP, variables=variables)
     assert cluster.out("gpu1", "dpkg-query -W -f '${Version} ' nvidia-fabricmanager nvlsm") == "570.86.15-1 2025.06.11-1"
     assert cluster.out("gpu1", "systemctl is-active nvidia-fabricmanager; systemctl is-enabled nvidia-fabricmanager") == "active\nenabled"
@@ -154,6 +155,7 @@ def test_a_board_whose_switches_are_no_bridges_gets_both_managers(cluster: Clust
     cluster.out("gpu1", "grep -x ib_umad /etc/modules-load.d/deephdc-nvlink.conf")
     # After a boot that did not load the module the manager does not run.
     cluster.out("gpu1", "rmdir /sys/module/ib_umad; systemctl restart nvidia-fabricmanager; rm /etc/modules-load.d/deephdc-nvlink.conf")
+    cluster.until("gpu1", "systemctl is-active nvidia-fabricmanager", "failed")
     cluster.playbook(PLAYBOOK, *SKIP, variables=variables)
     assert cluster.out("gpu1", "systemctl is-active nvidia-fabricmanager; cat /etc/modules-load.d/deephdc-nvlink.conf").endswith("ib_umad")
     # The board was replaced.

@@ -44,6 +44,7 @@ FACTS = {
     "loaded": "",
     "nvswitches": 0,
     "nvlink_managers": 0,
+    "nvlink_unread": "",
     "run_file": False,
 }
 SETTINGS = {"source": "distribution", "branch": "", "modules": "auto", "upgrade": False, "image": False}
@@ -202,6 +203,8 @@ def test_boards_whose_switches_are_no_bridges_need_the_subnet_manager_too():
     found = planned(settings=settings, available={**REPOSITORY, "nvlsm": ["2025.06.11-1", "2025.03.1-1"]}, nvlink_managers=4)
     assert found["fabric"] and found["subnet_manager"]
     assert {"nvidia-fabricmanager=580.65.06-1", "nvlsm=2025.06.11-1"} <= set(found["packages"])
+    assert "\nPackage: nvlsm\nPin: version 2025.06.11-1\n" in found["preferences"]
+    assert "nvlsm" not in planned(settings=settings, available=REPOSITORY)["preferences"]
     (error,) = planned(settings=settings, available=REPOSITORY, nvlink_managers=4)["errors"]
     assert (
         "NVLink switches (4 functions manage them) connect its GPUs, which needs nvlsm, but the source repository does not have it" in error
@@ -222,9 +225,14 @@ def test_what_connects_the_gpus_is_kept_as_the_driver_is():
 
 
 def test_switches_that_can_not_be_looked_for_matter_where_the_board_can_have_them():
-    unknown = {"settings": {"source": "repository", "branch": "580"}, "available": REPOSITORY, "nvlink_managers": None}
+    unknown = {
+        "settings": {"source": "repository", "branch": "580"},
+        "available": REPOSITORY,
+        "nvlink_managers": None,
+        "nvlink_unread": "0000:c1:00.0",
+    }
     (error,) = planned([gpu("2901", named="b200")], **unknown)["errors"]
-    assert "it is not known whether NVLink switches connect its GPUs" in error and "/sys/bus/pci/devices/*/vpd" in error
+    assert "it is not known whether NVLink switches connect its GPUs" in error and "function 0000:c1:00.0 can't be read" in error
     assert planned(**unknown)["errors"] == []
 
 
