@@ -1,18 +1,15 @@
 # Copyright (c) 2026 deephdc.accelerators contributors
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that is closed stays so: whoever did it, when it is repaired, and when a change is taken back."""
+"""An agent that is closed stays so: whoever did it, and when it is repaired."""
 
 from __future__ import annotations
 
 from local import Cluster
-from mesos_agents_site import DRAIN, FIRST_GPU, HOST, NOTE, ON_HOST, PLAYBOOK, RESUME, closed, is_away, words
-from mesos_site import app, remove, start, tasks
+from mesos_agents_site import DRAIN, FIRST_GPU, HOST, NOTE, PLAYBOOK, RESUME, closed, is_away, words
 
 OWNS = (
     "roles/mesos_agent/tasks/lost.yml",
     "roles/mesos_agent/tasks/mark.yml",
-    "roles/mesos_agent/tasks/taken_back.yml",
-    "roles/mesos_agent/vars/main.yml",
     "plugins/module_utils/_mesos/agents.py",
 )
 
@@ -40,17 +37,3 @@ def test_a_repair_leaves_away_what_an_administrator_deactivated(cluster: Cluster
     cluster.playbook(PLAYBOOK)
     assert is_away(cluster)
     closed(cluster, "REACTIVATE_AGENT")
-
-
-def test_a_change_that_is_taken_back_opens_the_agent_again(cluster: Cluster) -> None:
-    """A mistaken attribute, while a task runs there."""
-    (made,) = start(cluster, app("working", "sleep 3000", **ON_HOST))
-    try:
-        wanted = {"mesos_agent_attributes": {"rack": "r9"}, "mesos_agent_wait": 0.05}
-        said = words(cluster.playbook(PLAYBOOK, variables=wanted, succeeds=False))
-        assert f"{HOST} still has task {made['id']}" in said and "take the change back and run again" in said and is_away(cluster)
-        cluster.playbook(PLAYBOOK)
-        assert not is_away(cluster) and cluster.run(HOST, f"test -e {NOTE}").returncode == 1
-        assert [one["id"] for one in tasks(cluster, "working")] == [made["id"]]
-    finally:
-        remove(cluster, "working")
