@@ -31,9 +31,9 @@ def moved(text: str) -> str:
 def settled(name: str, text: str) -> str:
     """Return the text of a file as it would be anywhere.
 
-    Its relative paths begin at the root.
+    Its relative paths begin at the root, and so with @, as no other path does.
     """
     folder = PurePosixPath(name).parent
     if name.endswith("molecule/config.yml"):  # Molecule reads its paths from a scenario's folder
         folder = PurePosixPath(str(folder).removeprefix(".config/")) / "scenario"
-    return moved(RELATIVE.sub(lambda found: normpath(folder / found[0]), text))
+    return moved(RELATIVE.sub(lambda found: f"@{normpath(folder / found[0])}", text))

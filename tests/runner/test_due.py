@@ -238,6 +238,7 @@ def test_every_file_is_read_for_what_it_does():
         ("extensions/molecule/a/b.yml", "- c: ../../../d/e.yml\n", "molecule/a/b.yml", "- c: ../../d/e.yml\n", True),
         ("extensions/molecule/a/b.yml", "- c: ../../../d/e.yml\n", "molecule/a/b.yml", "- c: ../../../d/e.yml\n", False),
         ("extensions/molecule/a/b.yml", "- c: '{{ f }}/../../../d'\n", "molecule/a/b.yml", "- c: '{{ f }}/../../d'\n", True),
+        ("molecule/a/b.yml", "- c: '{{ f }}/../../d'\n", "molecule/a/b.yml", "- c: '{{ f }}/d'\n", False),
         ("extensions/molecule/a/b.yml", "- c: ../default/e.yml\n", "molecule/a/b.yml", "- c: ../shared/e.yml\n", True),
         ("extensions/molecule/a/b.yml", "- c: ../default/e.yml\n", "molecule/a/b.yml", "- c: ../default/e.yml\n", False),
         ("extensions/molecule/config.yml", "a: ../default/b\n", ".config/molecule/config.yml", "a: ../shared/b\n", True),
