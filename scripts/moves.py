@@ -18,6 +18,7 @@ MOVED = {
     "extensions/molecule/config.yml": ".config/molecule/config.yml",
     "extensions/molecule": "molecule",
 }
+PLACES = re.compile("|".join(re.escape(f"{place}/") for place in ("extensions/molecule", "molecule", ".config/molecule")))
 RELATIVE = re.compile(r"(?:\.\./)+[\w.-]*(?:/[\w.-]+)*")
 
 
@@ -31,9 +32,11 @@ def moved(text: str) -> str:
 def settled(name: str, text: str) -> str:
     """Return the text of a file as it would be anywhere.
 
-    Its relative paths begin at the root, and so with @, as no other path does.
+    In a file that moved, or that is at a new place, a relative path begins at the root; <root> is part of no other path.
     """
+    if not PLACES.match(name):
+        return moved(text)
     folder = PurePosixPath(name).parent
     if name.endswith("molecule/config.yml"):  # Molecule reads its paths from a scenario's folder
         folder = PurePosixPath(str(folder).removeprefix(".config/")) / "scenario"
-    return moved(RELATIVE.sub(lambda found: f"@{normpath(folder / found[0])}", text))
+    return moved(RELATIVE.sub(lambda found: f"<root>/{normpath(folder / found[0])}", text))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from molecule.config import Config
-from moves import RELATIVE
+from moves import MOVED, RELATIVE
 from reach import listed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,3 +64,13 @@ def test_relative_paths_lead_to_files(name: str):
     found = [word for word in RELATIVE.findall(file.read_text(encoding="utf-8")) if "/.cache" not in word]
     missing = [word for word in found if not any((folder / word).exists() for folder in (file.parent, base))]
     assert missing == []
+
+
+def test_no_file_names_an_old_place():
+    """The plan takes the old name and the new one for the same. Documents may quote Molecule."""
+    own = ("scripts/moves.py", "tests/runner/test_due.py", "tests/passed.json")
+    names = [name for name in listed(ROOT) if name not in own and not name.startswith(("changelogs/", "docs/"))]
+    texts = {name: (ROOT / name).read_text(encoding="utf-8", errors="replace") for name in names}
+    assert [name for name, text in texts.items() if any(old in text for old in MOVED)] == []
+    # How deep a scenario lies is not for tests to count.
+    assert [name for name, text in texts.items() if name.startswith("tests/verify/") and "inventory.parents" in text] == []

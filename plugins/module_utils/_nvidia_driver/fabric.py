@@ -41,6 +41,7 @@ def managers(root: str = "/") -> int:
         try:
             found += _MANAGES in _vital(path)
         except OSError as error:
+            error.filename = os.path.join(path, "vpd")  # which a card that fails while it is read leaves out
             unread = error
     if unread and not found:
         raise unread

@@ -8,7 +8,7 @@ import random
 
 import pytest
 from kubernetes_site import Site, recap
-from local import changed
+from local import ROOT, changed
 
 OWNS = (
     "playbooks/kubernetes_remove_cluster.yml",
@@ -50,7 +50,7 @@ def test_a_pod_of_a_user_is_not_ended(site: Site):
 
 
 def listed(site: Site, host: str, file: str) -> set[str]:
-    script = (site.inventory.parents[3] / "tests/verify/slurm_uninstall/list_of_host").read_text()
+    script = (ROOT / "tests/verify/slurm_uninstall/list_of_host").read_text()
     site.out(host, f"cat > /root/list_of_host <<'EOF'\n{script}\nEOF\nbash /root/list_of_host {file}", timeout=300)
     return of_the_host(site.out(host, f"cat {file}"))
 

@@ -17,7 +17,8 @@ from openstack_users import Account, wait_for_host
 
 OWNS = (
     "playbooks/openstack_remove_compute.yml",
-    "roles/openstack_operations/tasks/re*.yml",
+    "roles/openstack_operations/tasks/record.yml",
+    "roles/openstack_operations/tasks/remove_*.yml",
     "plugins/module_utils/_openstack/compute_removal.py",
     "plugins/modules/openstack_compute_removed.py",
     "plugins/plugin_utils/_openstack/references.py",

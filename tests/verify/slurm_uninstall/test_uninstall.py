@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from local import Cluster, changed
+from local import ROOT, Cluster, changed
 from slurm_jobs import UNTIL_TOLD, submit, tell
 from slurm_site import SITE, words
 
@@ -48,7 +48,7 @@ def test_a_job_is_not_ended(cluster: Cluster):
 
 
 def listed(cluster: Cluster, host: str, file: str) -> set[str]:
-    script = (cluster.inventory.parents[3] / "tests/verify/slurm_uninstall/list_of_host").read_text()
+    script = (ROOT / "tests/verify/slurm_uninstall/list_of_host").read_text()
     cluster.out(host, f"cat > /root/list_of_host <<'EOF'\n{script}\nEOF\nbash /root/list_of_host {file}")
     return set(cluster.out(host, f"cat {file}").splitlines())
 

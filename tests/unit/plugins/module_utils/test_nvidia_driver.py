@@ -252,9 +252,9 @@ def test_a_card_that_can_not_be_read_hides_no_switch(simulate):
     for name in ("0000:c0:00.0", "0000:c1:00.0"):
         root.write(root.device(name, "vendor"), "0x15b3\n")
         root.write(root.device(name, "class"), "0x020700\n")
-    # A folder gives EISDIR, as a broken card gives EIO.
-    root.write(root.device("0000:c0:00.0", "vpd/x"), "")
-    with pytest.raises(OSError):
+    # Its first bytes can't be read, as those of a broken card; it can be opened.
+    (root.path / root.device("0000:c0:00.0", "vpd")).symlink_to("/proc/self/mem")
+    with pytest.raises(OSError, match=r"0000:c0:00\.0/vpd"):
         fabric.managers(str(root))
     assert (fabric.connects(["b200"], str(root)), fabric.connects(["a100"], str(root))) == (True, False)
     root.write(root.device("0000:c1:00.0", "vpd"), b"SW_MNG")
