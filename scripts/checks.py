@@ -113,7 +113,7 @@ def by_files() -> list[Step]:
         step("TOSCA templates", "tests/tosca/run", reads=r"(tosca|tests/tosca|playbooks)/.*|plugins/(filter|action)/.*"),
         step("antsibull-docs", *docs, reads=r"(plugins|meta|docs/docsite)/.*|roles/\w+/meta/.*|galaxy\.yml|tests/config\.yml"),
         step("Galaxy's importer", "tests/galaxy/import", reads=rf"{SHIPPED}|(tosca|tests/galaxy|changelogs)/.*|(README|CHANGELOG).*"),
-        unit_tests("tests of the runner", "tests/runner", r"(scripts|tests/runner)/.*|tests/verify/\w+\.py"),
+        unit_tests("tests of the runner", "tests/runner", r"(scripts|tests/runner|molecule|\.config/molecule)/.*|tests/verify/\w+\.py"),
     ]
 
 
